@@ -9,17 +9,20 @@ import click
 
 from flashbench.cli.measuring import plan_options, tell
 from flashbench.cli.options import (
-    build_timeout_option,
+    JOINT,
+    build_options,
+    confidence_option,
     effort_options,
     force_option,
     grid_options,
-    processes_option,
-    retry_build_option,
+    launches_option,
+    processes_options,
+    run_file_options,
     table_options,
-    workers_option,
+    tolerance_option,
 )
 from flashbench.cli.output import deliver, judging_options
-from flashbench.cli.parameter_types import Count, Fraction, PathType
+from flashbench.cli.parameter_types import Count
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -56,33 +59,14 @@ OLD, NEW = "A", "B"
     show_default=True,
     help="Comparisons of all cases together; each has its own launches.",
 )
-@click.option(
-    "--launches",
-    type=Count(2, 1000),
-    default=12,
-    show_default=True,
-    help="Of a comparison.",
-)
+@launches_option(12, "Of a comparison.", least=2)
 @grid_options
 @effort_options
-@build_timeout_option
-@retry_build_option
-@processes_option
-@workers_option
-@click.option("--tolerance", type=Fraction(0, 1), default="1%", show_default=True)
-@click.option("--confidence", type=Fraction(0.5, 1), default="95%", show_default=True)
-@click.option(
-    "--run-file",
-    type=PathType(folder=False),
-    metavar="FILE",
-    help="Where to save the measurements.  [default: aa-<date>-<time>.json]",
-)
-@click.option(
-    "--resume",
-    type=PathType(folder=False),
-    metavar="FILE",
-    help="Resume the run file of an earlier `aa`, or print its table again.",
-)
+@build_options()
+@processes_options
+@tolerance_option()
+@confidence_option(JOINT)
+@run_file_options("aa", "Resume the run file of an earlier `aa`, or print its table again.")
 @force_option
 @click.option(
     "--save",

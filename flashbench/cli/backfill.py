@@ -10,17 +10,16 @@ import click
 from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import after_builds, before_builds, plan_options, tell
 from flashbench.cli.options import (
-    build_timeout_option,
+    build_options,
     effort_options,
     force_option,
     grid_options,
     jobs_option,
-    processes_option,
+    launches_option,
+    processes_options,
     results_option,
-    retry_build_option,
-    workers_option,
 )
-from flashbench.cli.parameter_types import Count, PathType
+from flashbench.cli.parameter_types import PathType
 from flashbench.cli.run_file import continued, run_file
 from flashbench.damage import damage
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -57,7 +56,7 @@ _LIST_BYTES = 2**27
     help="Also read commits from a file: one revision per line, then any text.",
 )
 @grid_options
-@click.option("--launches", type=Count(1, 10_000), default=6, show_default=True)
+@launches_option(6)
 @click.option(
     "--metric",
     "metrics",
@@ -67,10 +66,8 @@ _LIST_BYTES = 2**27
 )
 @effort_options
 @jobs_option
-@processes_option
-@workers_option
-@build_timeout_option
-@retry_build_option
+@processes_options
+@build_options()
 @click.option("--machine", help="Its name in the history  [default: asv's, else the host's].")
 @results_option
 @click.option("--exit-zero", is_flag=True, help="Exit 0 once the measurements are saved.")

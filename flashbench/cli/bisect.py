@@ -20,20 +20,24 @@ from flashbench.cli.measuring import (
     tell,
 )
 from flashbench.cli.options import (
-    build_timeout_option,
+    GRID,
+    PROCESSES,
+    RULE,
+    build_options,
+    confidence_option,
     effort_options,
     first_parent_option,
     grid_options,
-    processes_option,
-    retry_build_option,
+    launches_option,
+    metric_option,
+    processes_options,
     table_options,
-    workers_option,
+    tolerance_option,
 )
 from flashbench.cli.output import deliver
-from flashbench.cli.parameter_types import Count, Fraction
+from flashbench.cli.parameter_types import Count
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.metric import METRICS
 from flashbench.revisions.project import processes_for
 from flashbench.settings import SettingsCommand
 
@@ -43,10 +47,8 @@ if TYPE_CHECKING:
     from flashbench.case import Case
     from flashbench.revisions.many import Preparer
 
-_OF_SPEED = {"presets", "shapes", "dtypes", "causal", "layout", "device", "samples"}
-_OF_SPEED |= {"operation", "threads", "seed", "timeout", "launches", "metric", "tolerance"}
-_OF_SPEED |= {"confidence", "processes", "workers", "resume", "force"}
-_OF_GRID = {"operation", "presets", "shapes", "dtypes", "causal", "layout", "device"}
+_DECIDES = GRID | RULE | PROCESSES | {"samples", "threads", "seed"}
+_OF_SPEED = _DECIDES | {"timeout", "launches", "resume", "force"}
 
 
 @click.command(
@@ -75,28 +77,10 @@ _OF_GRID = {"operation", "presets", "shapes", "dtypes", "causal", "layout", "dev
     "correct instead of small cases. Repeatable.",
 )
 @grid_options
-@click.option("--metric", type=click.Choice(METRICS), help="As for `compare`.")
-@click.option(
-    "--tolerance",
-    type=Fraction(0, 1),
-    default="2%",
-    show_default=True,
-    help="Ignore a smaller slowdown between the two ends.",
-)
-@click.option(
-    "--confidence",
-    type=Fraction(0.5, 1),
-    default="98%",
-    show_default=True,
-    help="Required both to say that the ends differ and to name the culprit.",
-)
-@click.option(
-    "--launches",
-    type=Count(2, 10_000),
-    default=40,
-    show_default=True,
-    help="At most, to compare the two ends.",
-)
+@metric_option("As for `compare`.")
+@tolerance_option("Ignore a smaller slowdown between the two ends.", "2%")
+@confidence_option("Required both to say that the ends differ and to name the culprit.", "98%")
+@launches_option(40, "At most, to compare the two ends.", least=2)
 @effort_options
 @first_parent_option
 @click.option(
@@ -109,10 +93,8 @@ _OF_GRID = {"operation", "presets", "shapes", "dtypes", "causal", "layout", "dev
     help="Builds at once; for speed they may include commits that turn out not to be needed, and "
     "never run during a launch.  [default: cores, 4 at most; for speed 1]",
 )
-@processes_option
-@workers_option
-@build_timeout_option
-@retry_build_option
+@processes_options
+@build_options()
 @click.option("--resume", is_flag=True, hidden=True)  # as without it, since files are kept
 @click.option(
     "--force",
@@ -179,7 +161,7 @@ def cases_of(context: click.Context) -> "list[Case]":
         if is_given(context, "quick"):
             raise InvalidInputError("--quick is not for --for speed; drop it")
         if options["cases"]:
-            refuse_given(context, _OF_GRID.__contains__, "and --case do not go together; drop one")
+            refuse_given(context, GRID.__contains__, "and --case do not go together; drop one")
     else:
         refuse_given(context, _OF_SPEED.__contains__, "is for --for speed; drop it")
         if options["cases"] and purpose != "correct":
@@ -278,7 +260,7 @@ def _tell_plan(asked: "Range", options: dict[str, Any]) -> None:
 
 def _digest(asked: "Range", options: dict[str, Any]) -> str:
     """A digest of everything that identifies this bisection."""
-    kept = sorted({"cases", *_OF_SPEED} - {"resume", "force", "timeout", "launches"})
+    kept = sorted({"cases", *_DECIDES})
     described = [asked.project.repository, asked.good.commit, asked.bad.commit, asked.first_parent]
     text = repr([*map(str, described), *(options[name] for name in kept)])
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

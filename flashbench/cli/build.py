@@ -8,9 +8,13 @@ import click
 
 from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import tell
-from flashbench.cli.options import first_parent_option, jobs_option, table_options
+from flashbench.cli.options import (
+    build_options,
+    first_parent_option,
+    jobs_option,
+    table_options,
+)
 from flashbench.cli.output import deliver
-from flashbench.cli.parameter_types import Duration
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand
 
@@ -44,15 +48,7 @@ if TYPE_CHECKING:
     help="For correct: check this case instead of small ones, such as "
     "b1-h8-q512-d128-fp16-full-cuda. Repeatable.",
 )
-@click.option("--retry", "retry_build", is_flag=True, help="Retry earlier failures.")
-@click.option(
-    "--timeout",
-    "build_timeout",
-    type=Duration(),
-    default="30m",
-    show_default=True,
-    help="For one build; an import and its calls get at most 2m.",
-)
+@build_options("--timeout", "--retry")
 @first_parent_option
 @table_options
 def command(revisions: tuple[str, ...], **options: Any) -> int:

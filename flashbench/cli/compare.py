@@ -9,18 +9,18 @@ import click
 from flashbench.cli.measuring import is_given, refuse_given, tell
 from flashbench.cli.options import (
     ARRANGEMENT,
+    RULE,
     arrangement_options,
-    build_timeout_option,
+    build_options,
     effort_options,
     force_option,
     grid_options,
-    processes_option,
+    launches_option,
+    processes_options,
     report_options,
-    retry_build_option,
-    workers_option,
+    run_file_options,
 )
 from flashbench.cli.output import arranged, deliver, judging_options, wants_times
-from flashbench.cli.parameter_types import Count, PathType
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.inputs import descriptor
 from flashbench.revisions import WORKTREE
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from flashbench.table import Document
 
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
-_OF_FILES = {"a", "b", "against", "metric", "tolerance", "confidence", "output_format", "output"}
-_OF_FILES |= {"allow", "exit_zero", "plot", *ARRANGEMENT}
+_OF_FILES = {"a", "b", "against", "output_format", "output", "allow", "exit_zero", "plot"}
+_OF_FILES |= {*RULE, *ARRANGEMENT}
 # Formats whose readers do not see stderr.
 _REPORTS = ("markdown", "json", "github", "junit")
 
@@ -69,26 +69,9 @@ _REPORTS = ("markdown", "json", "github", "junit")
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts are.")
 @grid_options
-@click.option(
-    "--launches",
-    type=Count(2, 10_000),
-    default=40,
-    show_default=True,
-    help="At most, per case.",
-)
+@launches_option(40, "At most, per case.", least=2)
 @effort_options
-@click.option(
-    "--run-file",
-    type=PathType(folder=False),
-    metavar="FILE",
-    help="Where to save the measurements of two revisions.  [default: compare-<date>-<time>.json]",
-)
-@click.option(
-    "--resume",
-    type=PathType(folder=False),
-    metavar="FILE",
-    help="Resume the run file of an earlier comparison of the same revisions.",
-)
+@run_file_options("compare", "Resume the run file of an earlier comparison of the same revisions.")
 @click.option(
     "--even-if-same",
     is_flag=True,
@@ -109,10 +92,8 @@ _REPORTS = ("markdown", "json", "github", "junit")
     "repeatable.",
 )
 @force_option
-@processes_option
-@workers_option
-@build_timeout_option
-@retry_build_option
+@processes_options
+@build_options()
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.errors import NotMeasuredError

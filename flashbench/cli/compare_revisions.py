@@ -15,6 +15,7 @@ from flashbench.cli.measuring import (
     refuse_given,
     tell,
 )
+from flashbench.cli.options import EFFORT, GRID, PROCESSES, RULE
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, resumed_plan, run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
@@ -32,18 +33,7 @@ if TYPE_CHECKING:
 
 OLD, NEW = "A", "B"
 # With --resume the file says what to measure; only flags that do not change that are allowed.
-_OF_THE_GRID = {"presets", "shapes", "dtypes", "causal", "layout", "device", "samples"}
-_OF_THE_GRID |= {
-    "min_sample",
-    "operation",
-    "threads",
-    "seed",
-    "metric",
-    "tolerance",
-    "confidence",
-    "processes",
-    "workers",
-}
+_OF_THE_FILE = GRID | EFFORT | RULE | PROCESSES
 
 
 def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Report | None":
@@ -63,10 +53,9 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
     if resume is not None:
         refuse_given(
             context,
-            _OF_THE_GRID.__contains__,
+            _OF_THE_FILE.__contains__,
             "cannot be changed with --resume, the file sets it; drop the flag, or compare into a "
-            "new "
-            "file",
+            "new file",
         )
     path = options["run_file"] or resume or new_run_file("compare")
     refuse_run_file(options["output"], path)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.measuring import price_options, refuse_given, tell
+from flashbench.cli.options import EFFORT, GRID, PROCESSES
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from flashbench.other_tools.judge import ForeignReport
 
 # What asv and pytest-benchmark have their own settings for, or what benchmarks of any kind lack.
-_REFUSED = {"operation", "presets", "shapes", "dtypes", "causal", "layout", "device", "samples"}
-_REFUSED |= {"min_sample", "threads", "seed", "metric", "against", "processes", "workers", "resume"}
-_REFUSED |= {"hourly_rate"}
+_REFUSED = GRID | EFFORT | PROCESSES | {"metric", "against", "resume", "hourly_rate"}
 
 
 def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignReport | None":

@@ -11,20 +11,22 @@ from flashbench.cli.building import build_revision
 from flashbench.cli.measuring import after_builds, plan_options, rate_of, tell
 from flashbench.cli.options import (
     FORMATS,
-    build_timeout_option,
+    JOINT,
+    build_options,
+    confidence_option,
     effort_options,
     force_option,
     grid_options,
-    retry_build_option,
+    launches_option,
+    metric_option,
 )
 from flashbench.cli.output import deliver
-from flashbench.cli.parameter_types import Count, Fraction, Number, PathType
+from flashbench.cli.parameter_types import Count, Number, PathType
 from flashbench.cli.report_file import ReportFile, refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.cost.spent import Spent
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import new_run_file
-from flashbench.metric import METRICS
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
 
@@ -65,12 +67,11 @@ _DEFAULT_SPEEDS = (0.5, 1.0)
 )
 @click.option("--no-speed", is_flag=True, help="Stop before anything is timed.")
 @grid_options
-@click.option("--metric", type=click.Choice(METRICS), help="Time to judge by.")
-@click.option("--confidence", type=Fraction(0.5, 1), default="95%", show_default=True)
-@click.option("--launches", type=Count(1, 10_000), default=12, show_default=True)
+@metric_option("Time to judge by.")
+@confidence_option(JOINT)
+@launches_option(12)
 @effort_options
-@build_timeout_option
-@retry_build_option
+@build_options()
 @click.option("--run-file", type=PathType(folder=False))
 @force_option
 @click.option("--format", "output_format", type=click.Choice(FORMATS), default="text")

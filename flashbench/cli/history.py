@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flashbench.cli.options import TABLES, results_option
+from flashbench.cli.options import (
+    all_parents_option,
+    confidence_option,
+    metric_option,
+    results_option,
+    table_options,
+    tolerance_option,
+)
 from flashbench.cli.output import deliver
-from flashbench.cli.parameter_types import Fraction
-from flashbench.cli.report_file import ReportFile
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.metric import METRICS
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -36,38 +40,14 @@ if TYPE_CHECKING:
     help="Only series whose case, or benchmark with parameters, contains this text or matches this "
     "pattern (* and ?); repeatable.",
 )
-@click.option("--metric", type=click.Choice(METRICS), help="Only this metric.")
-@click.option(
-    "--tolerance",
-    type=Fraction(0, 1),
-    default="1%",
-    show_default=True,
-    help="Largest change that does not matter.",
-)
-@click.option(
-    "--confidence",
-    type=Fraction(0.5, 1),
-    default="95%",
-    show_default=True,
-    help="Confidence of each change's interval.",
-)
-@click.option(
-    "--all-parents",
-    is_flag=True,
-    help="Show commits of merged branches as points; by default a merge stands for its branch.",
-)
+@metric_option("Only this metric.")
+@tolerance_option()
+@confidence_option("Confidence of each change's interval.")
+@all_parents_option
 @click.option("--baselines", is_flag=True, help="Include the baselines.")
 @results_option
 @click.option("--exit-zero", is_flag=True, help="Exit 0 after any table.")
-@click.option(
-    "--format", "output_format", type=click.Choice(TABLES), default="text", show_default=True
-)
-@click.option(
-    "-o",
-    "--output",
-    type=ReportFile(),
-    help="Write the table there instead of to stdout.",
-)
+@table_options
 def command(
     revisions: str | None,
     machine: str | None,

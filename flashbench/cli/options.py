@@ -25,10 +25,17 @@ FORMATS = (*TABLES, "github", "junit")
 # Of flashbench/verdict.py, which takes long to import.
 VERDICTS = ("FASTER", "SLOWER", "FASTER?", "SLOWER?", "SAME", "UNDECIDED", "WRONG", "NOT MEASURED")
 
+# Parameters of the options below, for commands that refuse some of them.
+GRID = frozenset({"operation", "presets", "shapes", "dtypes", "causal", "layout", "device"})
+EFFORT = frozenset({"samples", "min_sample", "threads", "seed"})
+RULE = frozenset({"metric", "tolerance", "confidence"})
+PROCESSES = frozenset({"processes", "workers"})
+
 Command = Callable[..., int]
+Option = Callable[[Command], Command]
 
 
-def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def together(*options: Option) -> Option:
     """One decorator for several options, in the order that help lists them."""
 
     def add(command: Command) -> Command:
@@ -123,6 +130,9 @@ hourly_rate_option = click.option(
     "[tool.flashbench.prices]]",
 )
 
+threads_option = click.option("--threads", type=Count(1, 4096), help="CPU threads of torch.")
+seed_option = click.option("--seed", type=Count(0, 2**53), default=0, show_default=True)
+
 # Samples, threads, seed, budget and time-out.
 effort_options = together(
     click.option(
@@ -137,8 +147,8 @@ effort_options = together(
         type=Duration(),
         help="A sample averages as many calls as take this long.  [default: 2ms cpu, 100us cuda]",
     ),
-    click.option("--threads", type=Count(1, 4096), help="CPU threads of torch."),
-    click.option("--seed", type=Count(0, 2**53), default=0, show_default=True),
+    threads_option,
+    seed_option,
     click.option(
         "--budget",
         type=BudgetType(),
@@ -155,17 +165,21 @@ effort_options = together(
 )
 
 
-# For commands that build first.
-build_timeout_option = click.option(
-    "--build-timeout",
-    type=Duration(),
-    default="30m",
-    show_default=True,
-    help="For one build; an import and its calls get at most 2m.",
-)
-retry_build_option = click.option(
-    "--retry-build", is_flag=True, help="Retry builds that failed before."
-)
+def build_options(timeout: str = "--build-timeout", retry: str = "--retry-build") -> Option:
+    """For commands that build first. timeout, retry: the names of the flags."""
+    return together(
+        click.option(
+            timeout,
+            "build_timeout",
+            type=Duration(),
+            default="30m",
+            show_default=True,
+            help="For one build; an import and its calls get at most 2m.",
+        ),
+        click.option(retry, "retry_build", is_flag=True, help="Retry builds that failed before."),
+    )
+
+
 # For commands that build many commits.
 jobs_option = click.option(
     "-j",
@@ -175,17 +189,6 @@ jobs_option = click.option(
 )
 
 
-# For commands that measure revisions side by side.
-processes_option = click.option(
-    "--processes",
-    type=click.Choice(["auto", "shared", "paired"]),
-    default="auto",
-    show_default=True,
-    help="shared: one process per launch for all revisions; paired: one for each, in turns; auto: "
-    "paired, but shared for flashbench's own kernel, which leaves nothing in a process.",
-)
-
-# For commands that measure.
 workers_option = click.option(
     "--workers",
     type=click.Choice(["auto", "forked", "fresh"]),
@@ -194,6 +197,37 @@ workers_option = click.option(
     help="Processes of launches. forked: from one that has imported torch; fresh: each imports it, "
     "for candidates that a fork disturbs; auto: forked on Linux.",
 )
+# For commands that measure revisions side by side.
+processes_options = together(
+    click.option(
+        "--processes",
+        type=click.Choice(["auto", "shared", "paired"]),
+        default="auto",
+        show_default=True,
+        help="shared: one process per launch for all revisions; paired: one for each, in turns; "
+        "auto: paired, but shared for flashbench's own kernel, which leaves nothing in a process.",
+    ),
+    workers_option,
+)
+
+
+def launches_option(default: int, help: str | None = None, *, least: int = 1) -> Option:
+    """The number of launches."""
+    count = Count(least, 10_000)
+    return click.option("--launches", type=count, default=default, show_default=True, help=help)
+
+
+def run_file_options(of: str, resume: str) -> Option:
+    """For commands that measure two builds. of: the command; resume: help of --resume."""
+    return together(
+        click.option(
+            "--run-file",
+            type=PathType(folder=False),
+            metavar="FILE",
+            help=f"Where to save the measurements.  [default: {of}-<date>-<time>.json]",
+        ),
+        click.option("--resume", type=PathType(folder=False), metavar="FILE", help=resume),
+    )
 
 
 force_option = click.option(
@@ -212,11 +246,21 @@ results_option = click.option(
 first_parent_option = click.option(
     "--first-parent", is_flag=True, help="Follow only the first parent of merges."
 )
+all_parents_option = click.option(
+    "--all-parents",
+    is_flag=True,
+    help="Give commits of merged branches their own points, and pages; by default a merge stands "
+    "for its branch.",
+)
 
 # For a table without a gate.
 table_options = together(
-    click.option("--format", "output_format", type=click.Choice(TABLES), default="text"),
-    click.option("-o", "--output", type=ReportFile()),
+    click.option(
+        "--format", "output_format", type=click.Choice(TABLES), default="text", show_default=True
+    ),
+    click.option(
+        "-o", "--output", type=ReportFile(), help="Write the table there instead of to stdout."
+    ),
 )
 
 # For a table of cases: which rows and columns, in what order.
@@ -245,13 +289,29 @@ arrangement_options = together(
 )
 
 
+def metric_option(help: str) -> Option:
+    """The metric of a verdict, or of what is shown."""
+    return click.option("--metric", type=click.Choice(METRICS), help=help)
+
+
+def tolerance_option(
+    help: str = "Largest change that does not matter.", default: str = "1%"
+) -> Option:
+    """What a verdict ignores."""
+    kind = Fraction(0, 1)
+    return click.option("--tolerance", type=kind, default=default, show_default=True, help=help)
+
+
+def confidence_option(help: str, default: str = "95%") -> Option:
+    """Of a verdict's intervals."""
+    kind = Fraction(0.5, 1)
+    return click.option("--confidence", type=kind, default=default, show_default=True, help=help)
+
+
+JOINT = "Joint confidence of all intervals in the table."
 # The decision rule of verdicts.
 decision_options = together(
-    click.option(
-        "--metric",
-        type=click.Choice(METRICS),
-        help="The time to judge by [default: wall on the CPU, gpu_warm on a GPU].",
-    ),
+    metric_option("The time to judge by [default: wall on the CPU, gpu_warm on a GPU]."),
     click.option(
         "--against",
         type=click.Choice(("sdpa", "best")),
@@ -259,20 +319,8 @@ decision_options = together(
         show_default=True,
         help="One run file: the default baseline (of attention SDPA), or the best on each case.",
     ),
-    click.option(
-        "--tolerance",
-        type=Fraction(0, 1),
-        default="1%",
-        show_default=True,
-        help="Largest change that does not matter.",
-    ),
-    click.option(
-        "--confidence",
-        type=Fraction(0.5, 1),
-        default="95%",
-        show_default=True,
-        help="Joint confidence of all intervals in the table.",
-    ),
+    tolerance_option(),
+    confidence_option(JOINT),
 )
 
 # For a table of verdicts: the rule, and where the table goes.

@@ -15,12 +15,13 @@ from flashbench.candidates import OURS, is_function, parse_candidate, parse_cand
 from flashbench.cli.measuring import rate_of, tell
 from flashbench.cli.options import (
     FORMATS,
-    build_timeout_option,
+    build_options,
     hourly_rate_option,
-    retry_build_option,
+    seed_option,
+    threads_option,
 )
 from flashbench.cli.output import deliver
-from flashbench.cli.parameter_types import Count, Duration, PathType
+from flashbench.cli.parameter_types import Duration, PathType
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.metric import metric_of
 from flashbench.operations import parse_case
@@ -60,8 +61,8 @@ _DEFAULT = "WORKTREE"
     "be wrong. Repeatable.",
 )
 @click.option("--cold", is_flag=True, help="With an empty L2 cache.  [default: a warm one]")
-@click.option("--threads", type=Count(1, 4096), help="CPU threads of torch.")
-@click.option("--seed", type=Count(0, 2**53), default=0, show_default=True)
+@threads_option
+@seed_option
 @click.option(
     "--timeout",
     type=Duration(),
@@ -70,8 +71,7 @@ _DEFAULT = "WORKTREE"
     help="For one step: a launch, or the replays of one call.",
 )
 @hourly_rate_option
-@build_timeout_option
-@retry_build_option
+@build_options()
 @click.option(
     "-o",
     "--output",

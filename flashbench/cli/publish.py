@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from flashbench.cli.measuring import tell
-from flashbench.cli.options import results_option
+from flashbench.cli.options import all_parents_option, results_option
 from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.settings import SettingsCommand
@@ -28,12 +28,7 @@ from flashbench.settings import SettingsCommand
 )
 @results_option
 @click.option("--revision", default="HEAD", show_default=True, help="The last commit to show.")
-@click.option(
-    "--all-parents",
-    is_flag=True,
-    help="Give commits of merged branches their own pages and points; by default a merge stands "
-    "for its branch.",
-)
+@all_parents_option
 @click.option("--machine", help="Only this machine.")
 def command(
     output: Path | None,

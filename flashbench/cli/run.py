@@ -17,15 +17,15 @@ from flashbench.cli.options import (
     ARRANGEMENT,
     FORMATS,
     arrangement_options,
-    build_timeout_option,
+    build_options,
     effort_options,
     force_option,
     grid_options,
-    retry_build_option,
+    launches_option,
     workers_option,
 )
 from flashbench.cli.output import arranged, deliver, wants_times
-from flashbench.cli.parameter_types import Count, PathType
+from flashbench.cli.parameter_types import PathType
 from flashbench.cli.run_file import FREE_ON_RESUME, continued, resumed_plan, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
@@ -67,11 +67,10 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
     help="Baselines besides the default. Of attention SDPA's backends: cudnn, flash, efficient, "
     "math; of other operations: compile (torch.compile).",
 )
-@click.option("--launches", type=Count(1, 10_000), default=10, show_default=True)
+@launches_option(10)
 @effort_options
 @workers_option
-@build_timeout_option
-@retry_build_option
+@build_options()
 @fleet_options
 @click.option(
     "--resume",
