@@ -38,7 +38,7 @@ def least_times(shape: tuple[int, ...], dtype: torch.dtype, causal: bool) -> lis
     assert lse is not None
     sdpa_out, sdpa_lse = _sdpa(q, k, v, 0.0, causal)
     calls = (
-        lambda: kernel_call.backward(q, k, v, out, lse, dout, scoring),
+        lambda: kernel_call.backward((q, k, v, out, lse), dout, scoring),
         lambda: _sdpa_backward(dout, q, k, v, sdpa_out, sdpa_lse, 0.0, causal),
     )
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter

@@ -5,7 +5,7 @@ that the copy engine (TMA) can read.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,36 +26,22 @@ def with_positive_scale(q: Tensor, scoring: Scoring) -> tuple[Tensor, Scoring]:
 
 
 def backward(
-    kernels: Callable[..., Any],
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    dout: Tensor,
-    scoring: Scoring,
+    kernels: Callable[..., Any], saved: Sequence[Tensor], dout: Tensor, scoring: Scoring
 ) -> Gradients:
-    """The gradients of q, k and v by `kernels`, of the same arguments."""
+    """The gradients of q, k and v by `kernels(saved, dout, scoring)`, as of `kernel_call`."""
+    q, k, v, out, lse = saved
     unseeing = max(-scoring.offset_of(q, k), 0) if scoring.causal else 0
     if q.numel() == 0 or k.numel() == 0 or unseeing >= q.shape[2]:
         return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
     if unseeing:
         seeing = slice(unseeing, None)
         dq = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
-        dq[:, :, seeing], dk, dv = backward(
-            kernels,
-            q[:, :, seeing],
-            k,
-            v,
-            out[:, :, seeing],
-            lse[:, :, seeing].contiguous(),
-            dout[:, :, seeing],
-            scoring,
-        )
+        seen = (q[:, :, seeing], k, v, out[:, :, seeing], lse[:, :, seeing].contiguous())
+        dq[:, :, seeing], dk, dv = backward(kernels, seen, dout[:, :, seeing], scoring)
         return dq, dk, dv
     positive, positive_scoring = with_positive_scale(q, scoring)
     inputs = (_readable(x) for x in (positive, k, v))
-    dq, dk, dv = kernels(*inputs, out, lse, _readable(dout), positive_scoring)
+    dq, dk, dv = kernels((*inputs, out, lse), _readable(dout), positive_scoring)
     if positive is not q:
         dq = -dq if scoring.scale_of(q) else torch.zeros_like(q)
     return dq, dk, dv

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from flashbench import kernel_call
+from flashbench.kernel_call import Gradients
 from flashbench.scoring import Scoring
 from flashbench.tensor_memory import plain
 
@@ -19,7 +20,6 @@ NO_SECOND_DERIVATIVE = (
     "flashbench.attention has no second derivative; differentiate once, without create_graph, or "
     "use torch's scaled_dot_product_attention with the MATH backend"
 )
-Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 def are_wanted(*tensors: Tensor) -> bool:
@@ -38,9 +38,8 @@ def backward(
     tensors: Sequence[Tensor], dout: Tensor, scoring: Scoring, wanted: Sequence[bool]
 ) -> Gradients:
     """The gradients of q, k and v; tensors: q, k, v, the output and its log-sum-exp."""
-    q, k, v, out, lse = tensors
     dout = plain("the output's gradient", dout).resolve_neg()
-    return kernel_call.backward(q, k, v, out, lse, dout, scoring, wanted)
+    return kernel_call.backward(tensors, dout, scoring, wanted)
 
 
 class _Attention(torch.autograd.Function):

@@ -15,6 +15,8 @@ from flashbench.scoring import Scoring
 from flashbench.tensor_memory import Memory, memory_of, plain, require_apart, require_new
 
 C = load()
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
+_ALL = (True, True, True)
 _NOWHERE: Memory = (0, (0, 0, 0, 0), 0, 0)  # of a gradient that is not wanted
 
 
@@ -36,36 +38,23 @@ def forward(
 
 
 def backward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    dout: Tensor,
-    scoring: Scoring,
-    wanted: Sequence[bool] = (True, True, True),
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    saved: Sequence[Tensor], dout: Tensor, scoring: Scoring, wanted: Sequence[bool] = _ALL
+) -> Gradients:
     """The gradients of q, k and v; None for those that are not wanted.
 
-    out, lse: of `forward`; dout: of out's shape and dtype, any strides.
+    saved: q, k, v, and `forward`'s out and lse; dout: of out's shape and dtype, any strides.
     """
-    if q.is_cuda:
-        gradients = cuda_gradients.backward(_backward, q, k, v, out, lse, dout, scoring)
+    if dout.is_cuda:
+        gradients = cuda_gradients.backward(_backward, saved, dout, scoring)
         dq, dk, dv = (x if want else None for x, want in zip(gradients, wanted, strict=True))
         return dq, dk, dv
-    return _backward(q, k, v, out, lse, dout, scoring, wanted)
+    return _backward(saved, dout, scoring, wanted)
 
 
 def _backward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    dout: Tensor,
-    scoring: Scoring,
-    wanted: Sequence[bool] = (True, True, True),
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    saved: Sequence[Tensor], dout: Tensor, scoring: Scoring, wanted: Sequence[bool] = _ALL
+) -> Gradients:
+    q, k, v, out, lse = saved
     names = ("q", "k", "v", "the output", "its gradient")
     inputs = [memory_of(name, x) for name, x in zip(names, (q, k, v, out, dout), strict=True)]
     of_lse = memory_of("the log-sum-exp", lse)

@@ -90,7 +90,11 @@ def attention(
         or _function_modes() > 0
         or _trace_of_jit() is not None
     ):
-        return _watched_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
+        # A torch mode may change what torch's functions return.
+        _refuse_what_cannot_be_followed(q, k, v)
+        # As in SDPA, modes see no torch function inside; dispatch modes see the output created.
+        with torch._C.DisableTorchFunction():
+            return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
     if attn_mask is None:
         out: Tensor | None = _plain_attention(q, k, v, is_causal, False, scale, enable_gqa)
     elif isinstance(q, Tensor) and isinstance(k, Tensor):
@@ -101,22 +105,6 @@ def attention(
     if out is None:
         return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
     return out
-
-
-def _watched_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    attn_mask: "CausalMask | None",
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
-) -> Tensor:
-    """Attention where a torch mode may change what torch's functions return."""
-    _refuse_what_cannot_be_followed(q, k, v)
-    # As in SDPA, modes see no torch function inside; dispatch modes see the output created.
-    with torch._C.DisableTorchFunction():
-        return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
 
 
 def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -33,16 +33,8 @@ def operator(
 
 
 @operator.register_fake
-def _(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    causal: bool,
-    bottom_right: bool,
-    scale: float | None,
-    enable_gqa: bool,
-    with_lse: bool,
-) -> tuple[Tensor, Tensor]:
+def _(q: Tensor, k: Tensor, v: Tensor, *scoring_and: Any) -> tuple[Tensor, Tensor]:
+    *_, enable_gqa, with_lse = scoring_and
     require_tensors(q, k, v, enable_gqa)
     shape = q.shape[:3] if with_lse else (0,)
     return q.new_empty(q.shape), q.new_empty(shape, dtype=torch.float32)
@@ -70,17 +62,7 @@ def backward_operator(
 
 
 @backward_operator.register_fake
-def _(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    dout: Tensor,
-    causal: bool,
-    bottom_right: bool,
-    scale: float | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 

@@ -89,7 +89,7 @@ def gradients() -> None:
                 torch.use_deterministic_algorithms(deterministic)
                 out, lse = kernel_call.forward(q, k, v, scoring, with_lse=True)
                 assert lse is not None
-                kernel_call.backward(q, k, v, out, lse, dout, scoring)
+                kernel_call.backward((q, k, v, out, lse), dout, scoring)
     torch.use_deterministic_algorithms(False)
 
 

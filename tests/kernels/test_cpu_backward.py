@@ -188,7 +188,7 @@ def test_some_gradients_alone(wanted: tuple[int, ...], mask: Causal, isa: str) -
     scoring = Scoring(bool(mask), mask == "bottom_right", None)
     out, lse = kernel_call.forward(q, k, v, scoring, with_lse=True)
     assert lse is not None
-    found = kernel_call.backward(q, k, v, out, lse, dout, scoring, [bool(x) for x in wanted])
+    found = kernel_call.backward((q, k, v, out, lse), dout, scoring, [bool(x) for x in wanted])
     for gradient, right, want in zip(found, ours(q, k, v, dout, mask), wanted, strict=True):
         assert (gradient is not None) == bool(want)
         assert gradient is None or torch.equal(gradient, right)
