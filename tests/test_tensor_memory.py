@@ -29,12 +29,16 @@ def resized(x: Tensor, size: int = 16) -> Tensor:
     return x
 
 
-class Changes(TorchDispatchMode):
+class Changing:
     """Puts something else in the place of every new, uninitialised tensor."""
 
     def __init__(self, change: Callable[[Tensor], object]) -> None:
         super().__init__()
         self._change = change
+
+
+class Changes(Changing, TorchDispatchMode):
+    """By the operations that torch dispatches."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -43,12 +47,8 @@ class Changes(TorchDispatchMode):
         return self._change(out) if "aten.empty" in str(function) else out
 
 
-class ChangesCalls(TorchFunctionMode):
-    """The same by the functions of torch that Python calls, and lies about addresses."""
-
-    def __init__(self, change: Callable[[Tensor], object]) -> None:
-        super().__init__()
-        self._change = change
+class ChangesCalls(Changing, TorchFunctionMode):
+    """By the functions of torch that Python calls; it lies about addresses, too."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -187,45 +187,6 @@ class Scaled(Tensor):
         return super().__torch_function__(function, types, args, kwargs or {})
 
 
-@pytest.mark.parametrize("kind", [Wrapper, lambda x: x.as_subclass(Scaled)])
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_what_may_mean_something_else_is_refused(
-    kind: Callable[[Tensor], Tensor], place: int
-) -> None:
-    """Subclasses with operations of their own are refused by name."""
-    given = tensors()
-    given[place] = kind(given[place])
-    with pytest.raises(TypeError, match=f"^{'qkv'[place]} is a (Wrapper|Scaled), which redefines"):
-        attention(*given)
-
-
-NO_TENSOR_MEMORY: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
-    "storage of 0 bytes": (lambda x: resized(x, 0), "needs 2560 bytes of a storage that holds 0"),
-    "nested": (lambda x: torch.nested.nested_tensor([x[0], x[0]]), "is sparse or nested"),
-    "jagged": (
-        lambda x: torch.nested.nested_tensor([x[0, 0], x[0, 1]], layout=torch.jagged),
-        "is a NestedTensor",
-    ),
-    "sparse parameter": (
-        lambda x: torch.nn.Parameter(x.to_sparse(), requires_grad=False),
-        "is sparse or nested",
-    ),
-    "opaque": (lambda x: x.to_mkldnn(), "is sparse or nested"),
-}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("what", NO_TENSOR_MEMORY)
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_what_has_no_dense_memory_is_refused(what: str, place: int) -> None:
-    """Nested, sparse and emptied tensors are refused by name, whichever of q, k and v they are."""
-    change, said = NO_TENSOR_MEMORY[what]
-    given = tensors()
-    given[place] = change(given[place])
-    with pytest.raises((TypeError, ValueError), match=f"^{'qkv'[place]} {said}"):
-        attention(*given)
-
-
 BYTES = 2560  # of SHAPE in float32
 
 
@@ -246,6 +207,40 @@ def claiming(x: Tensor) -> Tensor:
     x.untyped_storage = lambda: torch.UntypedStorage(BYTES)  # type: ignore[method-assign]
     x.storage_offset = lambda: -BYTES  # type: ignore[method-assign]
     return x
+
+
+SHORT = f"needs {BYTES} bytes of a storage that holds 16"
+REFUSED: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "wrapper": (Wrapper, "is a Wrapper, which redefines"),
+    "subclass": (lambda x: x.as_subclass(Scaled), "is a Scaled, which redefines"),
+    "storage of 0 bytes": (lambda x: resized(x, 0), f"needs {BYTES} bytes of a storage .* holds 0"),
+    "nested": (lambda x: torch.nested.nested_tensor([x[0], x[0]]), "is sparse or nested"),
+    "jagged": (
+        lambda x: torch.nested.nested_tensor([x[0, 0], x[0, 1]], layout=torch.jagged),
+        "is a NestedTensor",
+    ),
+    "sparse parameter": (lambda x: torch.nn.Parameter(x.to_sparse(), False), "is sparse or nested"),
+    "opaque": (lambda x: x.to_mkldnn(), "is sparse or nested"),
+    "parameter": (lambda x: torch.nn.Parameter(resized(x), requires_grad=False), SHORT),
+    # Neither a subclass of a storage nor an attribute decides what memory there is.
+    "storage's length": (lambda x: short(x, __len__=lambda _: BYTES), SHORT),
+    "storage's bytes": (lambda x: short(x, nbytes=lambda _: BYTES), SHORT),
+    "attributes": (claiming, SHORT),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("scale", [None, 1])
+def test_what_has_no_memory_of_its_own_is_refused(what: str, place: int, scale: int | None) -> None:
+    """What means something else, is not dense or reaches past its storage is refused by name,
+    whichever of q, k and v it is, and whatever it says of itself."""
+    change, said = REFUSED[what]
+    given = tensors()
+    given[place] = change(given[place])
+    with pytest.raises((TypeError, ValueError), match=f"^{'qkv'[place]} {said}"):
+        attention(*given, scale=scale)
 
 
 def behind(x: Tensor, size: int) -> Tensor:
@@ -309,33 +304,6 @@ def test_an_empty_tensor_needs_no_storage() -> None:
     q, k, v = tensors()
     k, v = torch.empty(3, 64)[2:].expand(1, 2, 1, 64)[:, :, :0], resized(v, 0)[:, :, :0]
     assert torch.equal(attention(q, k, v), torch.zeros(SHAPE))
-
-
-@pytest.mark.parametrize("place", [0, 1, 2])
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda x: short(x, __len__=lambda _: BYTES),
-        lambda x: short(x, nbytes=lambda _: BYTES),
-        claiming,
-    ],
-)
-@pytest.mark.parametrize("scale", [None, 1])
-def test_what_a_storage_says_of_itself_is_not_asked(
-    change: Callable[[Tensor], Tensor], place: int, scale: int | None
-) -> None:
-    """Neither a subclass of a storage nor an attribute decides what memory there is."""
-    given = tensors()
-    given[place] = change(given[place])
-    with pytest.raises(ValueError, match=f"^{'qkv'[place]} needs {BYTES} bytes of .* holds 16"):
-        attention(*given, scale=scale)
-
-
-def test_a_parameter_on_a_storage_too_small_is_refused() -> None:
-    """An index is held against the storage, not only its being there."""
-    q, k, v = tensors()
-    with pytest.raises(ValueError, match="k needs 2560 bytes of a storage that holds 16"):
-        attention(q, torch.nn.Parameter(resized(k), requires_grad=False), v)
 
 
 def test_transforms_are_refused_or_right() -> None:
