@@ -73,6 +73,20 @@ def test_sdpa_passes_and_small_damage_does_not(dtype: torch.dtype) -> None:
     assert "NaN" in reference.check(damaged, expected, sdpa).reason
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", [1.3, 17.0, 150.0, 3000.0])
+def test_the_bound_grows_with_the_results(size: float, dtype: torch.dtype) -> None:
+    """Beside a baseline without an error, the other neighbour of a result passes, but none that is
+    three units away: also where 0.3 is less than a unit, as from 16 on in bf16."""
+    unit = torch.finfo(dtype).eps * 2.0 ** math.floor(math.log2(size))
+    baseline = torch.full((1, 1, 4, 32), size).to(dtype)
+    expected = baseline.double()
+    neighbour = (expected + unit).to(dtype)
+    assert reference.check(neighbour, expected, baseline).correct
+    away = (expected + 3 * unit).to(dtype)
+    assert not reference.check(away, expected, baseline).correct
+
+
 def test_shape_and_dtype_have_to_agree() -> None:
     """An output of another shape or dtype is wrong, and the reason says which."""
     q, k, v = _inputs(1, 1, 4, 32)

@@ -10,7 +10,6 @@ from flashbench.preflight.source.tree import SourceTree
 from flashbench.pyproject import read_pyproject
 from flashbench.revisions import backend
 
-_EXTENSION = re.compile(r"\b(ext_modules|CppExtension|CUDAExtension|Pybind11Extension|Extension)\b")
 _JIT = re.compile(r"\bcpp_extension\b")
 _LIBRARY = re.compile(r"[\w./-]*\blib[\w-]+\.so\b")
 _SHARED = re.compile(r"\badd_library\s*\(\s*(\w+)\s+SHARED")
@@ -33,7 +32,7 @@ class FoundBuild:
 def build_of(tree: SourceTree, function: Function) -> FoundBuild:
     """The build that the function needs, judged by the files at the root."""
     files = set(tree.files)
-    if "setup.py" in files and _EXTENSION.search(tree.read("setup.py").text):
+    if "setup.py" in files and backend.setup_compiles(tree.read("setup.py").text):
         return FoundBuild(("python", "setup.py", "build_ext", "--inplace"), "setup.py")
     makefile = next((one for one in ("Makefile", "makefile", "GNUmakefile") if one in files), "")
     if not function.module:

@@ -1,5 +1,7 @@
-"""Projects that a build backend of pyproject.toml compiles: one command builds them all."""
+"""Projects that a build backend of pyproject.toml compiles: one command builds them all. Those that
+setuptools compiles, by a setup.py, need one of their own."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +11,7 @@ _ALONE = ("--no-index", "--no-deps", "--no-build-isolation")
 COMMAND = ("python", "-m", "pip", "install", *_ALONE, "--target", FOLDER, ".")
 # Backends that compile nothing, and setuptools, which does so by a setup.py.
 _OTHERS = ("setuptools", "hatchling", "flit", "poetry", "pdm", "uv_build")
+_EXTENSION = re.compile(r"\b(ext_modules|(Cpp|CUDA|Pybind11)?Extension|cythonize)\b")
 _COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".pyx", ".rs", ".f90")
 
 
@@ -18,3 +21,8 @@ def compiles(document: dict[str, Any], files: Iterable[str]) -> bool:
     name = table.get("build-backend") if isinstance(table, dict) else None
     known = isinstance(name, str) and not name.startswith(_OTHERS)
     return known and any(file.endswith(_COMPILED) for file in files)
+
+
+def setup_compiles(text: str) -> bool:
+    """Whether a setup.py, by its text, has extensions to compile."""
+    return bool(_EXTENSION.search(text))

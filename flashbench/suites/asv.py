@@ -10,7 +10,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.other_tools import asv_conf
 from flashbench.pyproject import up_to_repository
 from flashbench.suites.asv_names import with_matches
-from flashbench.suites.checkouts import Checkout
+from flashbench.suites.checkouts import HOW_TO_BUILD, Checkout
 from flashbench.suites.document import SuiteCase, SuiteResult
 from flashbench.suites.driven import Driven, FailedError
 
@@ -30,12 +30,6 @@ def suite_folder(start: Path) -> Path:
                 raise InvalidInputError(f"{conf}: benchmark_dir: {suite} is no folder")
             return suite
     raise InvalidInputError(f"{start}: no {asv_conf.NAME} here or above; --asv is for asv's suites")
-
-
-_NOT_BUILT = (
-    "if the project has to be built, say how in [tool.flashbench.project] of pyproject.toml: build "
-    '= ["python", "setup.py", "build_ext", "--inplace"]'
-)
 
 
 class AsvPair:
@@ -74,7 +68,7 @@ class AsvPair:
         broken = [f"{name} cannot be imported: {why}" for name, why in found["broken"]]
         cases = [SuiteCase(**one) for one in found["found"]]
         if not cases:
-            why = f"; {broken[0]}; {_NOT_BUILT}" if broken else ""
+            why = f"; {broken[0]}; if the project has to be built, {HOW_TO_BUILD}" if broken else ""
             raise NotMeasuredError(f"--asv {pattern!r} finds no benchmark{why}")
         return cases, broken
 

@@ -10,13 +10,17 @@ from flashbench.builds import cache_directory
 from flashbench.builds.content import content_hash
 from flashbench.builds.delivered import copy_delivered
 from flashbench.errors import NotMeasuredError
-from flashbench.revisions import adapter
+from flashbench.revisions import adapter, backend
 from flashbench.revisions.announced import Tell, build_one
 from flashbench.revisions.export import export
 from flashbench.revisions.project import Project
 from flashbench.revisions.revision import Revision
 from flashbench.suites.document import SuiteSide
 
+HOW_TO_BUILD = (
+    "say how in [tool.flashbench.project] of pyproject.toml: build "
+    '= ["python", "setup.py", "build_ext", "--inplace"]'
+)
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".asv", ".git", "env", "*.pyc")
 
 
@@ -72,6 +76,16 @@ def check_out(
     )
     layout = [root / "src", root] if project.path == "." and (root / "src").is_dir() else [root]
     return Checkout(side, target, [str(path) for path in layout])
+
+
+def unbuilt(project: Project) -> str:
+    """A line on what a project compiles and no settings build, with the fix; "" for nothing."""
+    setup = project.repository / project.directory / "setup.py"
+    if project.build != () or project.sources or not setup.is_file():
+        return ""
+    if not backend.setup_compiles(setup.read_text(encoding="utf-8", errors="replace")):
+        return ""
+    return f"setup.py compiles, but no setting builds the revisions; {HOW_TO_BUILD}"
 
 
 def _put_suite(repository: Path, target: Path, suite: str) -> None:

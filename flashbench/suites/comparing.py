@@ -25,7 +25,7 @@ from flashbench.revisions.revision import resolve
 from flashbench.run import signals_as_interrupt, signals_ignored
 from flashbench.suites import document
 from flashbench.suites.asv import AsvPair, suite_folder
-from flashbench.suites.checkouts import Checkout, check_out
+from flashbench.suites.checkouts import Checkout, check_out, unbuilt
 from flashbench.suites.document import SuiteCase, SuiteLaunch, SuiteRun
 from flashbench.suites.judging import open_cases
 from flashbench.suites.pytest_runs import PytestPair, suite_of
@@ -79,6 +79,8 @@ def compare_suites(
     claim = claimed_as(document.load, path, "--run-file", force=force, tell=progress.note)
     with progress, claim as known, scratch(cache_directory()) as folder:
         project = of_suite(start)
+        if lacks := unbuilt(project):
+            progress.note(f"warning: {lacks}")
         if request.asv:
             suite = suite_folder(start).relative_to(project.repository).as_posix()
             tests: list[str] = []

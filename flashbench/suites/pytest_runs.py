@@ -66,7 +66,8 @@ class PytestPair:
         return [SuiteCase(name=name) for name in sorted(found.samples)], []
 
     def launch(self, index: int, cases: Sequence[SuiteCase]) -> Generator[SuiteResult]:
-        """Run the tests of these cases in both revisions, some at a time: A B B A, or B A A B."""
+        """Run the tests of these cases in both revisions, some at a time: A B B A, or B A A B. What
+        Ctrl-C leaves of these are whole pairs."""
         names = [case.name for case in cases]
         for start in range(0, len(names), _TOGETHER):
             yield from self._measured(index, names[start : start + _TOGETHER])
@@ -74,9 +75,15 @@ class PytestPair:
     def _measured(self, index: int, names: Sequence[str]) -> Generator[SuiteResult]:
         order = "AB" if index % 2 == 0 else "BA"
         passes: dict[str, list[_Pass]] = {"A": [], "B": []}
-        for side in (*order, *order[::-1]):
-            passes[side].append(self._run(side, names))
-        for name in names:
+        interrupted = None
+        try:
+            for side in (*order, *order[::-1]):
+                passes[side].append(self._run(side, names))
+        except KeyboardInterrupt as pressed:
+            interrupted = pressed
+            whole = min(map(len, passes.values()))  # of A B A one pair is worth keeping
+            passes = {side: found[:whole] for side, found in passes.items()}
+        for name in names if passes["A"] else ():
             lacking = [
                 (side, one.words)
                 for side in order
@@ -90,6 +97,8 @@ class PytestPair:
             else:
                 a, b = ([one.samples[name] for one in passes[side]] for side in "AB")
                 yield SuiteResult(case=name, a=a, b=b)
+        if interrupted is not None:
+            raise interrupted
 
     def _run(self, side: str, tests: Sequence[str]) -> "_Pass":
         checkout, out = self._checkouts[side], self._scratch / f"{side}.json"

@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from revisions.repository import Repository
 
 import flashbench
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.suites import document
+from flashbench.suites import document, pytest_runs
 from flashbench.suites.asv_names import modules, with_matches
 from flashbench.suites.comparing import begun
 from flashbench.suites.document import SuiteCase, SuiteLaunch, SuiteResult, SuiteRun, SuiteSide
 from flashbench.suites.judging import open_cases, report_suite
+from flashbench.suites.pytest_runs import PytestPair
 from flashbench.verdict import Outcome
 
 pytestmark = pytest.mark.slow
@@ -237,18 +239,22 @@ def test_wrong_requests_are_one_line(
 
 
 def test_code_of_the_working_tree_is_no_revision(project: Repository) -> None:
-    """A suite that imports from the working tree measures neither revision: refused."""
+    """A suite that imports from the working tree measures neither revision: refused. A setup.py
+    that compiles, which no setting builds, is named with the setting."""
     tree = project.root / "src"
     text = (
         f"import sys\nsys.path.insert(0, {str(tree)!r})\nimport shapes\n\ndef track_x(): return 1\n"
     )
     project.write("bench/bench_tree.py", text)
+    project.write("setup.py", "setup(ext_modules=[Extension('shapes._c', ['c.c'])])")
     try:
         done = compare(project, "--asv", "track_x", "--run-file", project.root.parent / "tree.json")
     finally:
         (project.root / "bench/bench_tree.py").unlink()
+        (project.root / "setup.py").unlink()
     assert done.returncode == Exit.NOT_MEASURED
     assert "shapes was imported from the working tree" in done.stderr
+    assert "setup.py compiles, but no setting builds the revisions; say how in" in done.stderr
 
 
 def test_equal_revisions_are_not_measured(project: Repository) -> None:
@@ -331,6 +337,27 @@ def test_a_launch_that_was_cut_short_is_finished_first() -> None:
     assert [(one.index, one.complete) for one in run.launches] == [(0, True), (1, False)]
     run.launches[1].complete = True
     assert begun(run, 2) == []
+
+
+@pytest.mark.parametrize(("after", "kept"), [(1, 0), (2, 1), (3, 1)])
+def test_an_interrupt_in_a_group_of_tests_keeps_whole_pairs(after: int, kept: int) -> None:
+    """Of twenty tests that run together, Ctrl-C keeps the passes that both revisions have."""
+    names = [f"test_{number}" for number in range(20)]
+
+    class Interrupted(PytestPair):
+        def _run(self, side: str, tests: Sequence[str]) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            return pytest_runs._Pass({name: [1.0 + (side == "A")] for name in tests}, "")
+
+    left, found = after, []
+    pair = Interrupted(Any, Any, names, Path(), 1.0)  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        found.extend(pair.launch(0, [SuiteCase(name=name) for name in names]))
+    assert [one.case for one in found] == names * kept
+    assert all((one.a, one.b) == ([[2.0]], [[1.0]]) for one in found)
 
 
 def test_numbers_without_a_ratio_are_not_measured() -> None:
