@@ -1,6 +1,7 @@
 """`flashbench publish`: write the history as a folder of pages that open from disk, offline."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,6 +10,10 @@ from flashbench.cli.options import all_parents_option, results_option
 from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.settings import SettingsCommand
+
+if TYPE_CHECKING:
+    from flashbench.site.source import Source
+    from flashbench.site.writer import Published
 
 
 @click.command(
@@ -40,29 +45,40 @@ def command(
     from flashbench.history.folder import results_folder
     from flashbench.revisions import resolve
     from flashbench.revisions.git import root_of
-    from flashbench.site.gather import Source, gather
-    from flashbench.site.publish import publish
+    from flashbench.site import writer
+    from flashbench.site.source import Source, inputs_key
 
     repository = root_of(Path.cwd())
     resolve(repository, revision)  # refuse what is not a commit before searching for results
     results = results_folder(results, repository)
     output = output or repository / ".asv" / "site"
-    content = gather(Source(repository, results, revision, not all_parents, machine))
-    for note in content.notes:
+    source = Source(repository, results, revision, not all_parents, machine)
+    inputs = inputs_key(source)
+    made = writer.unchanged(output, inputs) or _publish(source, output, inputs)
+    for note in made.summary.notes:
         tell(note)
-    if not content.graphs and not content.history.gaps and not content.latest:
-        fix = "measure some with `asv run`, or choose others with --revision"
-        if content.history.off_axis:
-            fix = "choose others with --revision, or run this in the measured repository"
-        raise NotMeasuredError(
-            f"{results}: no results for the {len(content.history.commits)} commits up to "
-            f"{revision}; {fix}"
-        )
-    made = publish(content, output)
     click.echo(
-        f"{len(content.history.commits)} commits, {len(content.graphs)} series: "
+        f"{made.summary.commits} commits, {made.summary.series} series: "
         f"{made.written} of {made.files} files written, {made.removed} removed",
         err=True,
     )
     click.echo(output / "index.html")
     return Exit.PASS
+
+
+def _publish(source: "Source", output: Path, inputs: str) -> "Published":
+    from flashbench.site.gather import gather
+    from flashbench.site.publish import publish
+
+    content = gather(source)
+    if content.graphs or content.history.gaps or content.latest:
+        return publish(content, output, inputs)
+    for note in content.notes:
+        tell(note)
+    fix = "measure some with `asv run`, or choose others with --revision"
+    if content.history.off_axis:
+        fix = "choose others with --revision, or run this in the measured repository"
+    raise NotMeasuredError(
+        f"{source.results}: no results for the {len(content.history.commits)} commits up to "
+        f"{source.revision}; {fix}"
+    )

@@ -49,6 +49,7 @@ class CommitPages:
         self._spent: dict[int, list[tuple[str, str]]] = {}
         for (machine, place), spent in sorted(content.history.spent.items()):
             self._spent.setdefault(place, []).append((machine, spent.line))
+        self._about = content.project, content.baseline
         keys = [hashlib.blake2b(repr(name).encode(), digest_size=16) for name in self._names]
         self._names_keys = np.array([key.digest() for key in keys], dtype="V16")
 
@@ -72,11 +73,7 @@ class CommitPages:
             self._profiles.get(commit),
             self._spent.get(commit),
         )
-        digest.update(
-            repr((self._content.project, self._content.baseline, known)).encode(
-                "utf-8", "surrogatepass"
-            )
-        )
+        digest.update(repr((self._about, known)).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def make(self, commit: int) -> bytes:

@@ -1,8 +1,5 @@
 """Gather the content of the site from a repository and asv's results folder."""
 
-from dataclasses import dataclass
-from pathlib import Path
-
 from flashbench.builds.builder import cache_directory
 from flashbench.cost.money import read_prices
 from flashbench.history import profiles
@@ -13,17 +10,7 @@ from flashbench.revisions import ledger
 from flashbench.site.content import Content, Graph, drawn
 from flashbench.site.latest import latest_tables
 from flashbench.site.project_name import project_name
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The source of a history. revision: its tip; first_parent: follow only first parents."""
-
-    repository: Path
-    results: Path
-    revision: str = "HEAD"
-    first_parent: bool = True
-    machine: str | None = None
+from flashbench.site.source import Source
 
 
 def gather(source: Source) -> Content:

@@ -1,7 +1,6 @@
 """Write the site into a folder: only files that changed since the last time."""
 
 import hashlib
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,20 +14,14 @@ from flashbench.site.standings import standings
 from flashbench.site.templating import static_files
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """The number of files of the site, and of those written or removed this time."""
-
-    files: int
-    written: int
-    removed: int
-
-
-def publish(content: Content, output: Path) -> Published:
+def publish(content: Content, output: Path, inputs: str = "") -> writer.Published:
     """Create or update the site in the folder `output`; its front page is `index.html`.
 
-    Raises InvalidInputError if the folder has other files or cannot be written.
+    inputs: the key of what the content was read from, `source.inputs_key`. Raises
+    InvalidInputError if the folder has other files or cannot be written.
     """
+    history = content.history
+    summary = writer.Summary(inputs, len(history.commits), len(content.graphs), content.notes)
     with writer.opened(output) as site:
         changes = change_rows(content)
         commits = CommitPages(content, changes)
@@ -51,8 +44,7 @@ def publish(content: Content, output: Path) -> Published:
             site.put(commit_page(commit.id), commits.key(place), partial(commits.make, place))
         for case in cases.cases:
             site.put(case_page(case), cases.key(case), partial(cases.make, case))
-        written, removed = site.write()
-        return Published(len(site), written, removed)
+        return site.write(summary)
 
 
 def _graph(graph: Graph) -> bytes:

@@ -2,7 +2,7 @@
 
 `.flashbench-site.json` in the folder lists the site's files with a key of their inputs. A file
 whose key is unchanged is neither made nor written again, one that left the site is removed, and
-files that are not listed are never touched.
+files that are not listed are never touched. A `Summary` says what the whole site was made of.
 """
 
 import errno
@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,10 +28,30 @@ _MANY = 200  # files from which parallel processes pay
 _MAX_BYTES = 2**28
 
 
+class Summary(msgspec.Struct, frozen=True):
+    """A whole site. inputs: the key of what it was made of, "" if unknown; commits, series: their
+    numbers; notes: what was skipped, one line each."""
+
+    inputs: str = ""
+    commits: int = 0
+    series: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class Published(NamedTuple):
+    """A site, its number of files, and of those written or removed this time."""
+
+    summary: Summary
+    files: int
+    written: int = 0
+    removed: int = 0
+
+
 class _Manifest(msgspec.Struct, kw_only=True):
     format: str = _FORMAT
     version: int = 1
     files: dict[str, str] = {}  # path -> key; "" while the file is being replaced
+    summary: Summary = Summary()
 
 
 _MANIFEST = msgspec.json.Decoder(_Manifest)
@@ -47,10 +68,6 @@ class Site:
         self._keys: dict[str, str] = {}
         self._listing: set[str] = set()
 
-    def __len__(self) -> int:
-        """The number of files of the site."""
-        return len(self._keys)
-
     def put(self, path: str, key: str, make: Callable[[], bytes], *, listing: bool = False) -> None:
         """Add a file of the site. make: returns its bytes, called only if `key` has changed.
         listing: it links to other files, so it is written after them."""
@@ -60,12 +77,12 @@ class Site:
         if self._known.get(path) != key or path not in self._there:
             self._pending[path] = (key, make)
 
-    def write(self) -> tuple[int, int]:
-        """Write changed files and remove old ones; returns the numbers of both."""
+    def write(self, summary: Summary) -> Published:
+        """Write changed files and remove old ones."""
         gone = self._known.keys() - self._keys.keys()
         # If a publisher is killed half way, the next one considers nothing up to date.
         doubtful = dict.fromkeys([*gone, *self._pending], "")
-        self._save({**self._known, **doubtful})
+        self._save({**self._known, **doubtful}, Summary())
         for directory in {(self.root / path).parent for path in self._pending}:
             directory.mkdir(parents=True, exist_ok=True)
         pending = [(path, make) for path, (_, make) in self._pending.items()]
@@ -78,8 +95,8 @@ class Site:
         gone |= self._halves()
         for path in gone:
             (self.root / path).unlink(missing_ok=True)
-        self._save(self._keys)
-        return len(self._pending), len(gone)
+        self._save(self._keys, summary)
+        return Published(summary, len(self._keys), len(self._pending), len(gone))
 
     def _make(self, path: str, make: Callable[[], bytes]) -> None:
         replace_file(self.root / path, make(), durable=False)
@@ -95,8 +112,8 @@ class Site:
             if (path.parent, f"{path.name.removesuffix(LEFTOVER).rpartition('.')[0]}.") in prefixes
         }
 
-    def _save(self, files: dict[str, str]) -> None:
-        manifest = msgspec.json.encode(_Manifest(files=files))
+    def _save(self, files: dict[str, str], summary: Summary) -> None:
+        manifest = msgspec.json.encode(_Manifest(files=files, summary=summary))
         replace_file(self.root / MANIFEST, manifest, durable=False)
 
 
@@ -110,7 +127,7 @@ def opened(root: Path) -> Iterator[Site]:
         root.mkdir(parents=True, exist_ok=True)
         known = _known(root)
         with locks.exclusive(root / _LOCK):
-            yield Site(root, known if known is not None else _known(root) or {})
+            yield Site(root, (known or _known(root) or _Manifest()).files)
     except OSError as error:
         name = error.filename or root
         fix = "name another folder with --output"
@@ -119,8 +136,17 @@ def opened(root: Path) -> Iterator[Site]:
         raise InvalidInputError(f"{name}: cannot be written: {error.strerror}; {fix}") from None
 
 
-def _known(root: Path) -> dict[str, str] | None:
-    """The manifest's files; None in an empty folder."""
+def unchanged(root: Path, inputs: str) -> Published | None:
+    """The site in the folder `root`, if it is whole and was made of these inputs. Raises
+    InvalidInputError as `opened` does."""
+    known = _known(root) if inputs and root.is_dir() else None
+    if known is None or known.summary.inputs != inputs or not known.files.keys() <= _listed(root):
+        return None
+    return Published(known.summary, len(known.files))
+
+
+def _known(root: Path) -> _Manifest | None:
+    """The manifest; None in an empty folder."""
     path = root / MANIFEST
     try:
         with open_input(path) as file:
@@ -140,7 +166,7 @@ def _known(root: Path) -> dict[str, str] | None:
         raise InvalidInputError(
             f"{path}: damaged list of the site's files ({damage(error)}); delete the folder {root}"
         ) from None
-    return manifest.files
+    return manifest
 
 
 def _inside(path: str) -> bool:

@@ -13,7 +13,8 @@ from flashbench.history.axis import axis
 from flashbench.history.folder import machine_folders
 from flashbench.history.load import load
 from flashbench.revisions import ledger
-from flashbench.site.gather import Source, gather
+from flashbench.site.gather import gather
+from flashbench.site.source import Source
 
 
 @pytest.fixture
