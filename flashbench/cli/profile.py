@@ -144,14 +144,17 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
         keep=lambda found: model.save(found, path),
         rate=rate,
     )
+    found = None
     try:
         with signals_as_interrupt():
             found = collect(case, asked, how, ["flashbench", *sys.argv[1:]])
-        written = [path.name, *(one.report for one in found.subjects if one.report)]
-        written += _picture(found, path.with_suffix(".svg"))
+            written = [path.name, *(one.report for one in found.subjects if one.report)]
+            written += _picture(found, path.with_suffix(".svg"))
     except OSError as error:
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
     except KeyboardInterrupt:
+        if found is not None:  # else `collect` says it
+            tell(found.spent.line)
         there = f"; what was measured is in {path}" if path.exists() else ""
         raise NotMeasuredError(f"interrupted{there}") from None
     tell(f"{path.parent}: wrote {', '.join(written)}")

@@ -14,8 +14,10 @@ from subprocess import CompletedProcess
 import forks
 import msgspec
 import pytest
+from click.testing import CliRunner
 from stored_profiles import ceilings_of_this_cpu
 
+from flashbench.cli import cli
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.profile import model
 from flashbench.revisions.own_files import is_ours
@@ -139,6 +141,21 @@ def test_ended_while_it_measures_ceilings(place: Path, flashbench: Flashbench) -
     assert done.returncode == Exit.PASS
     assert "eager wall time" in done.stdout
     assert "no ceiling is known" in done.stdout
+
+
+def test_ended_while_it_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is measured then: what it cost is said."""
+
+    def interrupted(*_: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    found = model.load(GPU)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("flashbench.profile.collect.collect", lambda *_: found)
+    monkeypatch.setattr("flashbench.cli.profile._picture", interrupted)
+    done = CliRunner().invoke(cli, ["profile", CASE], standalone_mode=False)
+    assert str(done.exception) == "interrupted"
+    assert f"flashbench: {found.spent.line}" in done.stderr
 
 
 def test_with_perf(place: Path, flashbench: Flashbench) -> None:
