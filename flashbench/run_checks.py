@@ -47,7 +47,8 @@ def check_references(run: "RunFile", name: str) -> None:
     for launch in run.launches:
         _check_seconds(launch, name)
     costs = run.costs
-    for seconds in (costs.build_seconds, costs.lost_seconds, costs.saved_seconds):
+    taken = (costs.build_seconds, costs.lost_seconds, costs.saved_seconds, costs.rented_seconds)
+    for seconds in taken:
         if not 0 <= seconds < MAX_SECONDS:
             raise _damaged(name, "its costs are not possible times")
     _check_settings(run.settings, name)

@@ -225,7 +225,8 @@ class Costs(msgspec.Struct, kw_only=True):
     """What a run cost besides the seconds of its launches, and the currency of its hourly rate.
 
     saved_seconds: of the fixed plan's launches that decided cases did not need. price: the source
-    of the rate, for a reader to check.
+    of the rate, for a reader to check. rented_seconds: that machines rented for it were paid for,
+    from their start to their end, with all the others.
     """
 
     build_seconds: float = 0.0
@@ -233,6 +234,7 @@ class Costs(msgspec.Struct, kw_only=True):
     saved_seconds: float = 0.0
     currency: str = ""  # such as "usd"; "": unknown
     price: str = ""
+    rented_seconds: float = 0.0
 
 
 class RunFile(msgspec.Struct, kw_only=True):

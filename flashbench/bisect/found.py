@@ -58,7 +58,7 @@ class Cost:
     def spent(self) -> Spent:
         """The account of it."""
         taken = (self.device_seconds, self.lost_seconds, self.saved_seconds, self.build_seconds)
-        return Spent(*taken, self.rate)
+        return Spent(*taken, rate=self.rate)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from flashbench.cli.run_file import run_file
 from flashbench.cloud import record as records
 from flashbench.cloud.record import Record
 from flashbench.cloud.remote_command import RemoteCommand
+from flashbench.cloud.sky import SHORTEST_LIFE
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.fleet.local import Slot, measure_on_slots
 from flashbench.fleet.parts import Parts, budget_flag
@@ -50,7 +52,9 @@ def measure_on_machines(
     assert found is not None
     for line in plan_lines(found, record, len(machines)):
         tell(line)
-    slots = [Slot(name, {}, _via(context, options, name)) for name in machines]
+    limited = bool(record.machine and options["money_limit"])
+    rent_again = partial(via_again, context, options) if limited else None
+    slots = [Slot(name, {}, _via(context, options, name), rent_again) for name in machines]
     flags = wanted.words[1:]
     if options["dry_run"]:
         parts = Parts(path, len(slots), list(map(Shard.parse, found.shards)))
@@ -65,7 +69,7 @@ def measure_on_machines(
     shards = list(map(Shard.parse, records.remembered(asked, found.shards)))
     with run_file(path, "-o", None, force=False) as resumed:
         outcome = measure_on_slots(
-            plan, path, slots, flags, tell, resumed, shards, records.lost_seconds
+            plan, path, slots, flags, tell, resumed, shards, records.paid_for
         )
     again = shlex.join(["flashbench", *sys.argv[1:]])
     return finish(outcome, path, wanted.context.params, again)
@@ -87,7 +91,21 @@ def _require_run(wanted: RemoteCommand, options: dict[str, Any]) -> Path:
     return wanted.run_file
 
 
-def _via(context: click.Context, options: dict[str, Any], name: str) -> list[str]:
+def via_again(
+    context: click.Context, options: dict[str, Any], done: Sequence[Path]
+) -> list[str] | None:
+    """The command that rents another machine for what its last ones left of their share of
+    --money-limit; None if that is too little. done: the parts that they measured. A lost machine
+    may live, and cost, as long as its limit allows."""
+    life = options["time_limit"]
+    left = int(life - records.paid_seconds(done))
+    if left < SHORTEST_LIFE:
+        return None
+    money = options["money_limit"] * left / life
+    return _via(context, options | {"money_limit": money}, "", time_limit=f"{left}s")
+
+
+def _via(context: click.Context, options: dict[str, Any], name: str, **limits: str) -> list[str]:
     """The command that runs another one on one of the machines."""
     rented = bool(options["gpu"])
     one = dict.fromkeys(REACHED if rented else RENTED) | {
@@ -98,6 +116,7 @@ def _via(context: click.Context, options: dict[str, Any], name: str) -> list[str
         "no_preflight": True,
         "yes": True,
         "part": True,
+        **limits,
     }
     return ["cloud", "run", *plan_flags(context, **one)]
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from flashbench.cloud.record import Record
 from flashbench.cloud.remote import ConnectionLostError, Remote, Status
 from flashbench.cost.learn import learn
+from flashbench.cost.spent import Spent
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.fleet.merge import lost
 from flashbench.machine import identify
 from flashbench.profile import model as profiles
 from flashbench.profile.model import is_profile
-from flashbench.runfile import RunFile, load, save
+from flashbench.runfile import Costs, RunFile, load, save
 
 _FIRST_POLL, _LONGEST_POLL = 0.5, 15.0
 _PULL_SECONDS = 60.0
@@ -77,17 +78,15 @@ class Follower:
 
 
 def collect(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str, str]]:
-    """Download all results, the run file to its requested path; returns the job's exit code and
-    where it measured: device and its name."""
+    """Move the downloaded run file to its requested path; returns the job's exit code and where it
+    measured: device and its name."""
     assert status.ended is not None
     code, why = status.ended
-    place = record.place / "results"
-    record.remote.fetch(place)
     where = "", ""
     if record.result:
-        fetched = place / record.result
+        fetched = record.place / "results" / record.result
         there = fetched.is_file()
-        where = take_home(fetched, Path(record.run_file), tell, record.lost_seconds)
+        where = take_home(fetched, Path(record.run_file), tell, record.paid)
         if there and not fetched.is_file():
             code, why = Exit.NOT_MEASURED, why or "the run file is damaged there"
     if why:
@@ -95,14 +94,12 @@ def collect(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str,
     return code if code in list(Exit) else Exit.NOT_MEASURED, where
 
 
-def take_home(
-    fetched: Path, target: Path, tell: Tell, lost_seconds: float = 0.0
-) -> tuple[str, str]:
+def take_home(fetched: Path, target: Path, tell: Tell, paid: Costs) -> tuple[str, str]:
     """Move a run file to its requested path, unless the file there has results that it lacks, and
     learn from it what such a machine takes; returns its device and the device's name. A damaged
-    file is set aside, here or there. lost_seconds: of machines that were lost on the way."""
+    file is set aside, here or there. paid: what the file lacks of the costs."""
     if is_profile(fetched):
-        return _take_profile_home(fetched, target, tell)
+        return _take_profile_home(fetched, target, tell, paid)
     run = intact(fetched, tell) if fetched.is_file() else None
     if run is None:
         tell(f"warning: no run file came back; what was said is in {fetched.parent}")
@@ -114,23 +111,25 @@ def take_home(
         tell(f"warning: {target} has other results, and stays; those of the job: {fetched}")
         return where
     learn(run, before={launch.index for launch in before.launches} if before else ())
-    run.costs.lost_seconds += lost_seconds
+    run.costs.lost_seconds += paid.lost_seconds
+    run.costs.rented_seconds += paid.rented_seconds
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         save(run, target)
     except OSError as error:
         tell(f"warning: {target}: cannot be written: {error.strerror}; the run file is {fetched}")
         return where
-    tell(f"{target}: {len(run.launches)} launches, {run.device_seconds:.1f} device seconds")
+    tell(f"{target}: {len(run.launches)} launches; {Spent.of(run).line}")
     return where
 
 
-def _take_profile_home(fetched: Path, target: Path, tell: Tell) -> tuple[str, str]:
+def _take_profile_home(fetched: Path, target: Path, tell: Tell, paid: Costs) -> tuple[str, str]:
     """A profile, with its picture and raw reports beside it; one at home stays."""
     if target.exists():
         tell(f"warning: {target} exists, and stays; that of the job: {fetched}")
         return "", ""
     found = profiles.load(fetched)
+    found.rented_seconds += paid.rented_seconds
     beside = {fetched.with_suffix(".svg"): target.with_suffix(".svg")}
     for one in found.subjects:
         if one.report:
@@ -146,7 +145,7 @@ def _take_profile_home(fetched: Path, target: Path, tell: Tell) -> tuple[str, st
     except OSError as error:
         tell(f"warning: {target}: cannot be written: {error.strerror}; the profile is {fetched}")
     else:
-        tell(f"{target}: {found.device_seconds:.1f} device seconds")
+        tell(f"{target}: {found.spent.line}")
     return found.case.device, identify(found.environment, found.case.device)[0]
 
 

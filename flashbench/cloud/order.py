@@ -49,6 +49,8 @@ class Order:
     def begin(self) -> None:
         """Start the job, on a rented machine or by ssh. An existing job continues unchanged."""
         machine = self.record.machine
+        if machine is not None:
+            self.record = self.record.with_rent_until_now(rented_since=time.time())
         self.record.save()  # first: a kill in between must not hide a machine that costs
         if machine is None:
             self.record.remote.send(self.payload)
@@ -67,6 +69,9 @@ class Order:
                 if first:  # of a later machine the results so far are kept, for another try
                     (self.record.place / "job.json").unlink()
                 sky.call(sky.down(machine.name), quiet=True)
+                self.record = self.record.with_rent_until_now()
+                if not first:
+                    self.record.save()
                 raise
 
     def discard(self) -> None:
@@ -122,13 +127,16 @@ class Order:
         record, machine = self.record, self.record.machine
         if machine is None:  # it is back, with all its results
             record = msgspec.structs.replace(record, lost_seconds=0.0)
-        code, where = collect(record, status, self.tell)
-        self.record = msgspec.structs.replace(record, code=code, measured_on=where)
-        self.record.save()
-        if machine is not None:
-            sky.call(sky.down(machine.name), quiet=True)
-            self.tell(f"{machine.name} is removed")
-        else:
+        record.remote.fetch(self.results)
+        try:
+            if machine is not None:
+                sky.call(sky.down(machine.name), quiet=True)
+                self.tell(f"{machine.name} is removed")
+        finally:  # what came home is delivered, with what the machine cost until now
+            code, where = collect(record, status, self.tell)
+            self.record = record.with_rent_until_now(code=code, measured_on=where)
+            self.record.save()
+        if machine is None:
             try:
                 record.remote.remove()
             except NotMeasuredError as error:  # the results are here
@@ -189,7 +197,7 @@ class Order:
         if not self.record.result or not fetched.is_file():
             return
         try:
-            take_home(fetched, Path(self.record.run_file), self.tell, self.record.lost_seconds)
+            take_home(fetched, Path(self.record.run_file), self.tell, self.record.paid)
         except InvalidInputError as error:
             self.tell(f"warning: {error}")
 
@@ -242,7 +250,9 @@ def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
         remove_tree(staged)
     order = Order(record, False, tell)
     if known is not None:
-        order.record = msgspec.structs.replace(order.record, lost_seconds=known.lost_seconds)
+        order.record = msgspec.structs.replace(
+            order.record, lost_seconds=known.lost_seconds, rented_before=known.rented_before
+        )
         tell(f"{name} ended without a measurement, and is tried again")
         order.send_earlier()
     if record.machine is None:

@@ -3,8 +3,10 @@
 import contextlib
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,7 +15,9 @@ from flashbench.cloud.sky import Rental
 from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
+from flashbench.fleet.merge import total_costs
 from flashbench.inputs import read_input
+from flashbench.runfile import Costs
 
 _MOST_BYTES = 1 << 20
 
@@ -24,7 +28,8 @@ class Record(msgspec.Struct, frozen=True):
     name of its run file there, "" without one; run_file: its path here. code: its exit code, once
     its results are downloaded. part: whether others measure the rest of the run; lost_after:
     seconds without a connection after which such a machine, or a spot machine, counts as lost;
-    lost_seconds: device seconds of lost machines that no result has."""
+    lost_seconds: device seconds of lost machines that no result has; rented_since: the start of the
+    rented machine, 0 without one; rented_before: the paid seconds of machines before it."""
 
     name: str
     folder: str
@@ -40,6 +45,8 @@ class Record(msgspec.Struct, frozen=True):
     part: bool = False
     lost_after: float = 180.0
     lost_seconds: float = 0.0
+    rented_since: float = 0.0
+    rented_before: float = 0.0
     measured_on: tuple[str, str] = ("", "")  # device and its name, once its results are downloaded
 
     @property
@@ -50,6 +57,21 @@ class Record(msgspec.Struct, frozen=True):
     def remote(self) -> Remote:
         config = Path(self.config) if self.config else None
         return Remote(self.ssh or self.name, self.folder, config)
+
+    @property
+    def paid(self) -> Costs:
+        """What the run file lacks: seconds of lost machines, and those that rented ones are paid
+        for until now, of which the last lives no longer than its limit."""
+        life = self.machine.life if self.machine and self.rented_since else 0
+        rented = self.rented_before + min(life, time.time() - self.rented_since)
+        return Costs(lost_seconds=self.lost_seconds, rented_seconds=round(rented, 3))
+
+    def with_rent_until_now(self, *, rented_since: float = 0.0, **changed: Any) -> "Record":
+        """After the end of the rented machine, if there was one, or the start of another."""
+        before = self.paid.rented_seconds
+        return msgspec.structs.replace(
+            self, rented_before=before, rented_since=rented_since, **changed
+        )
 
     def save(self) -> None:
         replace_file(self.place / "job.json", msgspec.json.format(msgspec.json.encode(self)))
@@ -79,12 +101,18 @@ def measured_on(ssh: str) -> tuple[str, str]:
     return last.measured_on if last else ("", "")
 
 
-def lost_seconds(run_file: Path) -> float:
-    """Device seconds that lost machines spent on a run file of which nothing came home."""
-    if run_file.exists():  # and has them
-        return 0.0
+def paid_seconds(run_files: Sequence[Path]) -> float:
+    """Seconds for which machines were rented for these run files, so far."""
+    names = set(map(str, run_files))
+    return sum(one.paid.rented_seconds for one in _all() if one.run_file in names)
+
+
+def paid_for(run_file: Path) -> Costs:
+    """What lost machines spent on a run file of which nothing came home."""
+    if run_file.exists():  # and has it
+        return Costs()
     of_it = [one for one in _all() if one.run_file == str(run_file) and one.code is None]
-    return sum(one.lost_seconds for one in of_it)
+    return total_costs([Costs(), *(one.paid for one in of_it)])
 
 
 def remembered(asked: Sequence[str], lines: Sequence[str]) -> list[str]:

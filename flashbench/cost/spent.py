@@ -16,12 +16,14 @@ _NO_RESULT: frozenset[Status] = frozenset(
 @dataclass(frozen=True)
 class Spent:
     """Seconds. device: lives of worker processes; lost: those of them without a result; saved: what
-    the fixed plan would have taken in addition; builds: wall clock. rate: None without a price."""
+    the fixed plan would have taken in addition; builds: wall clock; rented: that machines rented
+    for it were paid for, these included. rate: None without a price."""
 
     device: float = 0.0
     lost: float = 0.0
     saved: float = 0.0
     builds: float = 0.0
+    rented: float = 0.0
     rate: DevicePrice | None = None
 
     @classmethod
@@ -30,7 +32,8 @@ class Spent:
         lost = run.costs.lost_seconds + sum(map(_lost, run.launches))
         saved, builds = run.costs.saved_seconds, run.costs.build_seconds
         device = run.device_seconds
-        return cls(device, min(lost, device), saved, builds, rate_of(run))
+        rented = run.costs.rented_seconds
+        return cls(device, min(lost, device), saved, builds, rented, rate_of(run))
 
     @classmethod
     def all_of(cls, runs: Iterable[RunFile]) -> Self:
@@ -47,7 +50,7 @@ class Spent:
         return cls(**sums, rate=rates.pop() if len(rates) == 1 else None)
 
     def __bool__(self) -> bool:
-        return bool(self.device or self.builds)
+        return bool(self.device or self.builds or self.rented)
 
     def money(self, seconds: float) -> float | None:
         """The price of these seconds; None without a rate."""
@@ -61,6 +64,7 @@ class Spent:
             ("without a result", self.lost),
             ("saved by stopping early", self.saved),
             ("builds", self.builds),
+            ("rented machine, from start to end", self.rented),
         ):
             if seconds >= 0.05:
                 parts.append(f"{what} {self._shown(seconds)}")
@@ -77,6 +81,8 @@ class Spent:
             "saved_cost": self.money(self.saved),
             "build_seconds": self.builds,
             "build_cost": self.money(self.builds),
+            "rented_seconds": self.rented,
+            "rented_cost": self.money(self.rented),
             "hourly_rate": self.rate.hourly if self.rate else None,
             "currency": (self.rate and self.rate.currency) or None,
             "price": (self.rate and self.rate.source) or None,

@@ -11,9 +11,10 @@ from pathlib import Path
 from threading import Thread
 
 from flashbench.errors import Exit, FlashbenchError
+from flashbench.fleet.merge import total_costs
 from flashbench.fleet.parts import Parts, budget_flag, over_budget, share
 from flashbench.run import Plan, RunEnd, signals_as_interrupt, signals_ignored
-from flashbench.runfile import RunFile
+from flashbench.runfile import Costs, RunFile
 from flashbench.shard import Shard, deal
 
 # After SIGTERM a task ends its worker and saves; a hanging task is killed: its last save counts.
@@ -25,11 +26,17 @@ Tell = Callable[[str], None]
 @dataclass(frozen=True)
 class Slot:
     """A place to measure: its name in messages, and the environment that makes a task use it. via:
-    the command of flashbench that runs another one there, if it is another machine."""
+    the command of flashbench that runs another one there, if it is another machine. again: that
+    command after these parts, within the limits of all; None if they leave nothing."""
 
     name: str
     environment: Mapping[str, str]
     via: Sequence[str] = ()
+    again: Callable[[Sequence[Path]], Sequence[str] | None] | None = None
+
+    def via_after(self, done: Sequence[Path]) -> Sequence[str] | None:
+        """The command for another part. done: the parts that it measured."""
+        return self.again(done) if self.again else self.via
 
 
 @dataclass
@@ -58,13 +65,13 @@ def measure_on_slots(
     tell: Tell,
     resumed: RunFile | None = None,
     shards: Sequence[Shard] = (),
-    lost_there: Callable[[Path], float] = lambda part: 0.0,
+    paid_there: Callable[[Path], Costs] = lambda part: Costs(),
 ) -> RunEnd:
     """Measure a plan into the run file `path`, a part of the cases on each slot.
 
     flags: the plan, as flags of `flashbench run`. resumed: the run to resume. shards: of each slot,
-    if a planner assigned the cases. lost_there: device seconds that other machines spent on a part
-    of which nothing came home. Whatever happens to a slot, all its and the others' measurements are
+    if a planner assigned the cases. paid_there: what other machines spent on a part of which
+    nothing came home. Whatever happens to a slot, all its and the others' measurements are
     in the file. Raises FlashbenchError with the first slot's message if nothing
     could be measured anywhere.
     """
@@ -82,17 +89,19 @@ def measure_on_slots(
         for place, index in enumerate(indices)
         if index in wrong and ended.codes[place] != Exit.USAGE
     }
-    lost_seconds = sum(lost_there(parts.path(index)) for index in lost)
+    paid = total_costs([Costs(), *(paid_there(parts.path(index)) for index in lost)])
     for place, index in enumerate(indices):
         if ended.codes[place] < 0:  # killed before it could account for all
-            lost_seconds += parts.unsaved(index, *ended.times[place])
-    takers = [slot for slot, index in zip(used, indices, strict=True) if index not in wrong]
+            paid.lost_seconds += parts.unsaved(index, *ended.times[place])
+    whole = zip(used, indices, strict=True)
+    takers = [(slot, [parts.path(index)]) for slot, index in whole if index not in wrong]
     if lost and takers and not ended.interrupted:
         share_of_each = share(plan.budget_seconds, len(indices))
         ended.interrupted = _hand_over(parts, lost, takers, flags, share_of_each, tell)
         run, wrong = parts.merge(plan)
-    if run is not None and lost_seconds:
-        run.costs.lost_seconds += lost_seconds
+    if run is not None and (paid.lost_seconds or paid.rented_seconds):
+        run.costs.lost_seconds += paid.lost_seconds
+        run.costs.rented_seconds += paid.rented_seconds
         parts.save(run)
     if run is not None or ended.interrupted:
         for place, index in enumerate(indices):
@@ -110,22 +119,28 @@ def measure_on_slots(
 def _hand_over(
     parts: Parts,
     lost: Mapping[int, Slot],
-    takers: Sequence[Slot],
+    takers: Sequence[tuple[Slot, list[Path]]],
     flags: Sequence[str],
     budget: float | None,
     tell: Tell,
 ) -> bool:
     """Resume each lost part once on a slot that finished its own; whether that was interrupted.
 
-    budget: device seconds per part, including those already spent.
+    takers: these, with the parts that each measured. budget: device seconds per part, including
+    those already spent.
     """
     for batch in deal(list(lost), takers):
         tasks = []
-        for slot, index in batch:
+        for (slot, done), index in batch:
+            if budget is not None and parts.spent(index) >= budget:
+                continue
+            if (via := slot.via_after(done)) is None:
+                tell(f"{lost[index].name} was lost; the limits leave nothing for its cases")
+                continue
+            done.append(parts.path(index))
             left = [] if budget is None else budget_flag(budget - parts.spent(index), 1)
-            if budget is None or parts.spent(index) < budget:
-                tell(f"{lost[index].name} was lost; {slot.name} takes its cases")
-                tasks.append((slot, parts.task(index, [*flags, *left], slot.via)))
+            tell(f"{lost[index].name} was lost; {slot.name} takes its cases")
+            tasks.append((slot, parts.task(index, [*flags, *left], via)))
         if tasks and run_on_slots(tasks, tell).interrupted:
             return True
     return False

@@ -54,7 +54,7 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
             budget_seconds=first.settings.budget_seconds if len(budgets) == 1 else None,
         ),
         hourly_rate=first.hourly_rate if len(rates) == 1 else None,
-        costs=_costs([run.costs for run in runs]),
+        costs=total_costs([run.costs for run in runs]),
     )
     indices = sorted({launch.index for run in runs for launch in run.launches})
     shares = [_cases_of(name, run) for name, run in parts]
@@ -127,12 +127,13 @@ def _without_seconds(costs: Costs) -> Costs:
     return Costs(currency=costs.currency, price=costs.price)
 
 
-def _costs(parts: Sequence[Costs]) -> Costs:
+def total_costs(parts: Sequence[Costs]) -> Costs:
     """Seconds add up; the price is kept if all agree."""
     return Costs(
         build_seconds=sum(one.build_seconds for one in parts),
         lost_seconds=sum(one.lost_seconds for one in parts),
         saved_seconds=sum(one.saved_seconds for one in parts),
+        rented_seconds=sum(one.rented_seconds for one in parts),
         currency=parts[0].currency if len({one.currency for one in parts}) == 1 else "",
         price=parts[0].price if len({one.price for one in parts}) == 1 else "",
     )

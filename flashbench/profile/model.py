@@ -74,8 +74,8 @@ class Subject(msgspec.Struct, kw_only=True):
 
 class CaseProfile(msgspec.Struct, kw_only=True):
     """The document. subjects: the candidate, then its opponent. cold: with an empty L2 cache.
-    device_seconds: that all of it took; lost_seconds: of steps without a result; hourly_rate,
-    currency, price: as in a run file."""
+    device_seconds: that all of it took; lost_seconds: of steps without a result; rented_seconds,
+    hourly_rate, currency, price: as in a run file."""
 
     format: str = FORMAT
     version: int = VERSION
@@ -90,6 +90,7 @@ class CaseProfile(msgspec.Struct, kw_only=True):
     subjects: list[Subject]
     device_seconds: float = 0.0
     lost_seconds: float = 0.0
+    rented_seconds: float = 0.0
     hourly_rate: float | None = None
     currency: str = ""
     price: str = ""
@@ -100,7 +101,7 @@ class CaseProfile(msgspec.Struct, kw_only=True):
         rate = None
         if self.hourly_rate is not None:
             rate = DevicePrice(self.hourly_rate, self.currency, self.price)
-        return Spent(self.device_seconds, self.lost_seconds, rate=rate)
+        return Spent(self.device_seconds, self.lost_seconds, rented=self.rented_seconds, rate=rate)
 
     @property
     def metric(self) -> str:
@@ -151,7 +152,8 @@ def load(path: Path) -> CaseProfile:
 
 
 def _numbers(profile: CaseProfile) -> list[float]:
-    found = [profile.device_seconds, profile.lost_seconds, profile.hourly_rate or 0.0]
+    found = [profile.device_seconds, profile.lost_seconds, profile.rented_seconds]
+    found.append(profile.hourly_rate or 0.0)
     for subject in profile.subjects:
         found += [*subject.counters.values()]
         for kernel in subject.kernels:

@@ -109,8 +109,8 @@ def _spent(report: HistoryReport) -> dict[str, Spent]:
 
 
 def _costs(spent: Spent) -> dict[str, float | str | None]:
-    """For programs; a history does not know what was lost or saved."""
-    unknown = ("lost_", "saved_")
+    """For programs; a history does not know what was lost, saved or rented."""
+    unknown = ("lost_", "saved_", "rented_")
     return {name: one for name, one in spent.summary().items() if not name.startswith(unknown)}
 
 

@@ -12,7 +12,7 @@ from flashbench.cloud.job import RemoteJob
 from flashbench.cloud.order import prepare
 from flashbench.cloud.record import Record
 from flashbench.errors import InvalidInputError
-from flashbench.runfile import save
+from flashbench.runfile import Costs, save
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,9 @@ def test_a_run_file_that_cannot_be_written_is_no_reason_to_keep_a_machine(tmp_pa
     told: list[str] = []
     fetched = tmp_path / "out.json"
     save(make_run(np.random.default_rng(0), cases=make_cases(1), launches=1, samples=2), fetched)
-    where = take_home(fetched, tmp_path / "out.json" / "no-folder" / "out.json", told.append)
+    where = take_home(
+        fetched, tmp_path / "out.json" / "no-folder" / "out.json", told.append, Costs()
+    )
     assert where == ("cpu", "Test CPU")
     assert told == [f"warning: {tmp_path}/out.json/no-folder/out.json: cannot be written: "
                     f"Not a directory; the run file is {fetched}"]  # fmt: skip

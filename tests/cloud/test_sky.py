@@ -5,14 +5,20 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from cloud.commands import COMPARE, flashbench, said, until
 from cloud.machine import SSHD, Machine
 from revisions.repository import Repository
 
+from flashbench.cli.cloud import run as cloud_run
+from flashbench.cli.cloud_job import choose_machines
+from flashbench.cli.cloud_machines import via_again
 from flashbench.cloud import order, sky
+from flashbench.cloud.record import Record
 from flashbench.runfile import load
 
 HERE = Path(__file__).parent
@@ -225,11 +231,16 @@ def test_a_machine_is_armed_first_used_and_removed(
     credential of the user's is shown, kept or sent."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush-hush")
     options = ["--gpu", "L4", "--yes", *sent]
+    begun = time.time()
     assert flashbench("cloud", "run", *options, *COMPARE) == 3
     assert calls(fake) == [*START, "down --yes"]
-    assert len(load(Path("out.json")).launches) == 2
+    run = load(Path("out.json"))
+    assert len(run.launches) == 2
+    assert 1 < run.costs.rented_seconds < time.time() - begun
     assert "sudo -n shutdown -h +55" in (rented.home / "off").read_text()
-    assert "hush" not in "".join(capfd.readouterr())
+    said = "".join(capfd.readouterr())
+    assert "; rented machine, from start to end " in said
+    assert "hush" not in said
     for place in (Path(os.environ["XDG_STATE_HOME"]), rented.home):
         files = [path for path in place.rglob("*") if path.is_file()]
         assert not any(b"hush-hush" in path.read_bytes() for path in files)
@@ -302,12 +313,44 @@ def test_a_spot_machine_that_is_taken_away_is_replaced(
     fake: Path, reclaimed: Machine, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another machine resumes from the results so far, within the remaining limits."""
+    begun = time.time()
     assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 3
     assert calls(fake) == [*START, *START[1:], "down --yes"]
     assert "going on with another" in capsys.readouterr().err
     lost = 1000 - load(reclaimed.home / "sample.json").device_seconds
-    assert load(Path("out.json")).costs.lost_seconds == pytest.approx(lost)
+    costs = load(Path("out.json")).costs
+    assert costs.lost_seconds == pytest.approx(lost)
+    (job,) = Path(os.environ["XDG_STATE_HOME"]).rglob("job.json")
+    both = json.loads(job.read_text())["rented_before"]
+    assert 1 < both < time.time() - begun
+    assert costs.rented_seconds == pytest.approx(both, abs=1)
     assert (reclaimed.home / "sky_workdir" / "earlier" / "out.json").exists()
+
+
+def test_all_machines_together_stay_below_the_money_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost machine may cost its whole share, so one that takes its cases is rented from what its
+    own first machine left, or not at all."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    words = ["--gpu", "L4", "--machines", "2", "--money-limit", "4", "--", "run", "-o", "out.json"]
+    context = cloud_run.make_context("run", words)
+    options = dict(context.params)
+    choose_machines(context, options)
+    part = tmp_path / "part-1-of-2.json"
+    job = Record("job-1", "", [], 0.0, 3600.0, run_file=str(part), rented_before=1200.0)
+    job.place.mkdir(parents=True)
+    job.save()
+    again = via_again(context, options, [part])
+    assert again is not None
+    money, seconds = (
+        next(word.partition("=")[2] for word in again if word.startswith(flag))
+        for flag in ("--money-limit=", "--time-limit=")
+    )
+    assert seconds == "2400s"
+    assert float(money) == pytest.approx(2 * 2400 / 3600)
+    msgspec.structs.replace(job, rented_before=2500.0).save()
+    assert via_again(context, options, [part]) is None
 
 
 @needs_sshd

@@ -31,7 +31,9 @@ def run() -> RunFile:
     found.launches[0].results[0].status = "crashed"
     found.launches[1].lost_seconds = 0.5
     found.settings.launches = 10
-    found.costs = Costs(build_seconds=30.0, currency="usd", price="H100, 2026-01-31, a page")
+    found.costs = Costs(
+        build_seconds=30.0, currency="usd", price="H100, 2026-01-31, a page", rented_seconds=90.0
+    )
     found.hourly_rate = 3600.0
     return found
 
@@ -42,7 +44,8 @@ def test_lost_seconds_are_those_without_a_result(run: RunFile) -> None:
     assert (spent.device, spent.lost, spent.builds) == (20.0, 1.25, 30.0)
     assert spent.money(spent.lost) == pytest.approx(1.25)
     assert spent.line == (
-        "device time 20 s, cost 20.00 usd; without a result 1.2 s, 1.25 usd; builds 30 s, 30.00 usd"
+        "device time 20 s, cost 20.00 usd; without a result 1.2 s, 1.25 usd; builds 30 s, 30.00 "
+        "usd; rented machine, from start to end 90 s, 90.00 usd"
     )
 
 
