@@ -120,6 +120,12 @@ def _budget(found: Forecast) -> list[str]:
     return lines
 
 
+def _basis(found: Forecast) -> str | None:
+    """Of the launches; that of builds may be another."""
+    codes = [code for code, _ in found.sources]
+    return next((code for code in ("known", "near", "guess") if code in codes), None)
+
+
 def _summary(found: Forecast) -> dict[str, Value | dict[str, Value]]:
     summary: dict[str, Value | dict[str, Value]] = {
         "command": found.command,
@@ -131,7 +137,7 @@ def _summary(found: Forecast) -> dict[str, Value | dict[str, Value]]:
         "over_budget": found.over_budget if found.budget_seconds is not None else None,
         "launches_that_fit": found.launches_that_fit(),
         "shards": " ".join(found.shards) or None,
-        "based_on": found.sources[0][0] if found.sources else None,
+        "based_on": _basis(found),
     }
     for name, seconds, paid in (
         ("device", found.device, found.device),
