@@ -7,12 +7,11 @@ import os
 import re
 from pathlib import Path
 
-from flashbench.builds.content import UNITS
+from flashbench.builds.content import HEADERS, UNITS
 
 _SYMBOL = re.compile(
     r"undefined symbol: (?P<loader>.+)|undefined reference to [`'](?P<linker>[^']+)'"
 )
-_HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
 _HELD = ("should hold it", "declared in ")  # in each line of `should_have_held`
 _LARGEST = 2_000_000  # bytes read from a source file
 
@@ -52,7 +51,7 @@ def should_have_held(reason: str, checkout: Path, log: str) -> str:
         if not mentions.search(text):
             continue
         shown = path.relative_to(checkout).as_posix()
-        if path.suffix in _HEADERS:
+        if path.suffix in HEADERS:
             declared.append(shown)
         elif instantiates.search(text) or defines.search(text):
             if names_units and not re.search(rf"\b{re.escape(path.name)}\b", log):
@@ -136,7 +135,7 @@ def _sources(checkout: Path) -> list[Path]:
         names[:] = sorted(name for name in names if not name.startswith("."))
         for name in sorted(files):
             path = Path(directory) / name
-            if path.suffix not in (*UNITS, *_HEADERS) or path.is_symlink():
+            if path.suffix not in (*UNITS, *HEADERS) or path.is_symlink():
                 continue
             if path.stat().st_size <= _LARGEST:
                 found.append(path)

@@ -26,6 +26,7 @@ from preflight.planted_builds import (
     package_gone,
     path_gone,
     removed_from_a_glob,
+    renamed_beside_a_namesake,
     script_gone,
     sources_gone,
     unit_of_cmake,
@@ -221,7 +222,7 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     instantiation_missing_beside_a_header: (
         "explicit instantiations",
         "csrc/bindings.cpp:7",
-        "calls launch<bf16, 64>, which csrc/forward.cu does not instantiate",
+        "calls launch<bf16, 64>, which csrc/forward_bf16.cu does not instantiate",
     ),
     specialisation_not_compiled: (
         "explicit instantiations",
@@ -283,6 +284,11 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "bindings against units",
         "csrc/forward.h:7",
         "csrc/combine.cpp:3 defines it with (float* partial, float* out, int count)",
+    ),
+    renamed_beside_a_namesake: (
+        "bindings against units",
+        "csrc/forward.h:7",
+        "csrc/combine.cpp:3 defines combine_all with its parameters, which nothing declares",
     ),
     fewer_parameters: (
         "bindings against units",

@@ -101,6 +101,18 @@ def other_parameters(project: Repository) -> None:
     project.commit("Change the parameters of the definition alone")
 
 
+def renamed_beside_a_namesake(project: Repository) -> None:
+    """combine(float*, int) is another function, which the header declares, too."""
+    declared = "void combine(const float* partial, float* out, int count);"
+    project.edit("csrc/forward.h", declared, f"{declared}\nvoid combine(float* out, int count);")
+    text = '#include "forward.h"\nvoid flash::combine(float* out, int count) { out[count] = 0; }\n'
+    project.write("csrc/dispatch.cu", text)
+    project.edit("setup.py", '"csrc/forward.cu"', '"csrc/forward.cu", "csrc/dispatch.cu"')
+    project.commit("Overload")
+    project.edit("csrc/combine.cpp", "flash::combine", "flash::combine_all")
+    project.commit("Rename the definition alone")
+
+
 def fewer_parameters(project: Repository) -> None:
     project.edit("csrc/combine.cpp", ", int count", "")
     project.edit("csrc/combine.cpp", "count;", "8;")

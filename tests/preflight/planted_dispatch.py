@@ -103,6 +103,56 @@ def removed_with_its_listing(project: Repository) -> None:
     project.commit("Remove a unit")
 
 
+def called_by_a_header(project: Repository) -> None:
+    """The call stands in an inline function of a header, as the body does in another."""
+    body_in_a_header(project)
+    call = "flash::launch<c10::BFloat16, 64>(q.data_ptr<c10::BFloat16>(), nullptr, 1);"
+    text = f"inline void run_bf16(at::Tensor q) {{\n    {call}\n}}\n"
+    project.write("csrc/run.h", f'#pragma once\n#include "forward.h"\n{text}')
+    project.edit("csrc/bindings.cpp", call, "run_bf16(q);")
+    project.edit("csrc/bindings.cpp", '#include "forward.h"', '#include "run.h"')
+
+
+def dtype_added(project: Repository) -> None:
+    """The macro asks for double of two templates that nothing instantiates for it."""
+    by_a_switch(project)
+    call = "flash::launch<scalar_t, 64>(q.data_ptr<scalar_t>(), nullptr, 1);"
+    text = f'    DISPATCH(q.scalar_type(), "launch", [&] {{ {call} }});'
+    project.edit("csrc/bindings.cpp", _CALLS, f"{text}\n{_CALLS}")
+    project.commit("Dispatch")
+    more = "    else if (TYPE == at::kDouble) { using scalar_t = double; __VA_ARGS__(); } \\\n"
+    project.edit("csrc/bindings.cpp", "    else { using", f"{more}    else {{ using")
+    project.commit("Dispatch double, too")
+
+
+def folder_of_units_removed(project: Repository) -> None:
+    """A function and the instantiation of a template, in units of a folder that a pattern finds."""
+    body_in_a_header(project)
+    project.edit("csrc/forward.h", "void combine", "void start(float* q, int rows);\nvoid combine")
+    project.edit(
+        "csrc/bindings.cpp", "flash::combine(", "flash::start(nullptr, 1); flash::combine("
+    )
+    project.write("csrc/sm80/bf16.cu", f'#include "../kernel.cuh"\nnamespace flash {{\n{BF16}}}\n')
+    start = '#include "../forward.h"\nvoid flash::start(float* q, int rows) {}\n'
+    project.write("csrc/sm80/start.cu", start)
+    project.git("rm", "-qf", "csrc/forward_bf16.cu")
+    project.edit(
+        "setup.py",
+        '["csrc/bindings.cpp", "csrc/forward.cu", "csrc/forward_bf16.cu", "csrc/combine.cpp"]',
+        'glob.glob("csrc/**/*.c*", recursive=True)',
+    )
+    project.edit("setup.py", "from setuptools", "import glob\n\nfrom setuptools")
+    project.commit("Write a folder a chip")
+    project.git("rm", "-rq", "csrc/sm80")
+    project.commit("Remove a chip")
+
+
+def units_of_a_folder_removed(project: Repository) -> None:
+    """By name in setup.py, and the folder stays."""
+    project.git("rm", "-q", "csrc/forward.cu", "csrc/combine.cpp")
+    project.commit("Remove units that the build lists")
+
+
 _DOUBLE = "template void launch<double, 64>(const double*, double*, int);\n"
 _MASK = "template void mask<at::BFloat16, false>(at::BFloat16*);\n"
 DISPATCHED: dict[Callable[[Repository], None], tuple[str, str, str]] = {
@@ -120,6 +170,27 @@ DISPATCHED: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "explicit instantiations",
         "csrc/bindings.cpp:18",
         "calls launch<double, 64>, which csrc/forward.cu does not instantiate",
+    ),
+    _without("missing_for_a_header", called_by_a_header, "csrc/forward_bf16.cu", BF16): (
+        "explicit instantiations",
+        "csrc/run.h:4",
+        "calls launch<bf16, 64>, which csrc/forward_bf16.cu does not instantiate",
+    ),
+    dtype_added: (
+        "explicit instantiations",
+        "csrc/bindings.cpp:20",
+        "and 2 more like it, which csrc/forward.cu does not instantiate; DISPATCH of "
+        "csrc/bindings.cpp asks for double",
+    ),
+    folder_of_units_removed: (
+        "bindings against units",
+        "csrc/forward.h:7",
+        "csrc/sm80/start.cu defined it, which was removed with all of csrc/sm80, 2 units",
+    ),
+    units_of_a_folder_removed: (
+        "listed sources",
+        "setup.py:8",
+        "lists csrc/combine.cpp and 1 more of csrc: no such file, removed by commit",
     ),
     listed_and_missing: ("listed sources", "setup.py:8", "lists csrc/forward_bf16.cu: no such"),
     removed_with_its_listing: (

@@ -16,6 +16,15 @@ def build_with_make(project: Repository, text: str) -> None:
     by_cmake(project)
     project.edit("pyproject.toml", 'build = ["python"]', 'build = ["make"]')
     project.write("Makefile", text)
+    for name in ("table.py", "gen.py"):
+        project.write(name, "print(1)\n")
+
+
+def script_gone(project: Repository) -> None:
+    build_with_make(project, f"OBJS = {OBJECTS}\n{LIBRARY}\t$(PYTHON) gen.py --all\n{RULES}")
+    project.commit("Run a script")
+    project.git("rm", "-q", "gen.py")
+    project.commit("Remove a script")
 
 
 def _with(name: str, text: str, *, commit: bool = False) -> Plant:
@@ -80,6 +89,7 @@ MAKE: dict[Plant, tuple[str, str, str]] = {
         ),
     )
 }
+MAKE[script_gone] = ("files in git", "Makefile:4", "needs gen.py: no such file, removed by")
 MAKE[include_gone] = ("files in git", "Makefile:2", "needs make/rules.mk: no such file")
 
 HEALTHY_MAKE = [

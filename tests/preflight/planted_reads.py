@@ -38,11 +38,12 @@ def _script(name: str, text: str) -> Plant:
     """Let setup.py read a file that a commit then removes."""
 
     def plant(project: Repository) -> None:
-        project.write("tools/flags.txt", "-O3\n")
+        file = "tools/gen.py" if "gen.py" in text else "tools/flags.txt"
+        project.write(file, "0\n")
         project.edit("setup.py", _EXTENSION, f"{_EXTENSION}import os\nimport pathlib\n{text}\n")
         project.commit("Read the flags")
-        project.git("rm", "-q", "tools/flags.txt")
-        project.commit("Remove the flags")
+        project.git("rm", "-q", file)
+        project.commit("Remove what it reads")
 
     plant.__name__ = name
     return plant
@@ -174,6 +175,11 @@ READS: dict[Plant, tuple[str, str, str]] = {
     ),
     _linked("setup.py"): ("project settings", "pyproject.toml", _NOWHERE),
     _linked("pyproject.toml"): ("project settings", "pyproject.toml", _NOWHERE),
+    _script("run", "import subprocess, sys\nsubprocess.run([sys.executable, 'tools/gen.py'])"): (
+        "files in git",
+        "setup.py:6",
+        "needs tools: no such folder, removed by",
+    ),
     _script("opened", 'with open("tools/flags.txt") as file:\n    FLAGS = file.read()'): (
         "files in git",
         "setup.py:5",

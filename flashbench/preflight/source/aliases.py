@@ -7,10 +7,8 @@ from functools import lru_cache
 from flashbench.preflight.source.tree import SourceTree
 
 # Bounded, so that matching takes linear time on any text.
-_ALIAS = re.compile(
-    r"using(?<=\busing)\s+(\w{1,100})\s*=([^;{}]{1,200});"
-    r"|typedef(?<=\btypedef)\s([^;{}()]{1,200});"
-)
+_USING = re.compile(r"using(?<=\busing)\s+(\w{1,100})\s*=([^;{}]{1,200});")
+_TYPEDEF = re.compile(r"typedef(?<=\btypedef)\s([^;{}()]{1,200});")
 
 
 def resolved(tree: SourceTree, unit: str, name: str) -> str:
@@ -47,9 +45,10 @@ def _aliases(tree: SourceTree) -> dict[str, list[tuple[str, int, str]]]:
     """Aliases by name, each with its file, its place in `plain` and the text of its type."""
     found = defaultdict[str, list[tuple[str, int, str]]](list)
     for file in (*tree.units, *tree.headers):
-        for match in _ALIAS.finditer(tree.read(file).plain):
-            name, text = match[1], match[2]
-            if name is None:
-                text, _, name = " ".join(match[3].split()).rpartition(" ")
-            found[name].append((file, match.start(), text.strip()))
+        plain = tree.read(file).plain
+        for match in _USING.finditer(plain):
+            found[match[1]].append((file, match.start(), match[2].strip()))
+        for match in _TYPEDEF.finditer(plain):
+            text, _, name = " ".join(match[1].split()).rpartition(" ")
+            found[name].append((file, match.start(), text))
     return found

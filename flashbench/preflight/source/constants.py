@@ -13,9 +13,9 @@ from flashbench.preflight.source.tree import SourceTree
 
 # `constexpr int NAME = ...`, `static const auto NAME{...}`, with or without `__device__`.
 # Bounded, so that matching takes linear time on any text.
-_CONSTANT = re.compile(
-    r"const(?<=\bconst)(?:expr|init)?\b[\w\s:<>,*&]{0,200}?[\s*&]([A-Za-z_]\w*)\s*(?:\[[^\]\n]*\]\s*)*[={]"
-)
+_CONST = re.compile(r"\bconst(?:expr|init)?\b[\w\s:<>,*&]*[\s*&]\Z")
+_VALUE = re.compile(r"\s*(?:\[[^\]\n]*\]\s*)*[={]")
+_LONGEST = 200  # characters before the name
 _ENUMERATION = re.compile(r"enum(?<=\benum)\b[^;{}()]{0,500}\{([^{}]*)\}")
 
 
@@ -106,7 +106,7 @@ def _clashes(
 
 def _is_outer(source: SourceText, name: str) -> bool:
     """Whether a constant is visible in the whole file: not a function's local, not a member."""
-    return any(_declared(source.outer, {name}))
+    return _declared(source.outer, name) >= 0
 
 
 def _events(tree: SourceTree, file: str, constants: dict[str, int]) -> list[tuple[int, str, str]]:
@@ -135,20 +135,26 @@ def _branch(condition: str) -> tuple[str, str]:
     return asked, branch
 
 
-def _declared(text: str, names: set[str]) -> Iterator["re.Match[str]"]:
-    """Find constants of these names, not the macro after `f() const NAME {`."""
-    for match in _CONSTANT.finditer(text):
-        if match[1] not in names:
-            continue
-        has_type = re.search(r"\w", text[match.start() : match.start(1)].removeprefix("const"))
-        if has_type or not text[: match.start()].rstrip().endswith(")"):
-            yield match
+def _declared(text: str, name: str) -> int:
+    """The place of a constant of this name, not of the macro after `f() const NAME {`; -1 if there
+    is none."""
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if _VALUE.match(text, end):
+            const = _CONST.search(text, max(0, at - _LONGEST), at)
+            has_type = const and re.search(r"\w", const[0].removeprefix("const"))
+            if const and (has_type or not text[: const.start()].rstrip().endswith(")")):
+                return at
+        at = text.find(name, end)
+    return -1
 
 
 def constants_of(tree: SourceTree, file: str, macros: set[str]) -> dict[str, int]:
     """Constants of a file that share a name with a macro, each with its line."""
     source = tree.read(file)
-    found = {match[1]: source.line_of(match.start(1)) for match in _declared(source.plain, macros)}
+    places = {name: _declared(source.plain, name) for name in macros}
+    found = {name: source.line_of(at) for name, at in places.items() if at >= 0}
     for match in _ENUMERATION.finditer(source.plain):
         for name in re.finditer(r"([A-Za-z_]\w*)\s*(?:=[^,]*)?(?:,|\Z)", match[1].strip()):
             if name[1] in macros:

@@ -63,7 +63,21 @@ class SourceText:
     @cached_property
     def code(self) -> str:
         """Text without comments and regions like `#if 0`; literals and the number of lines stay."""
-        return _without_dead(_NOT_CODE.sub(_kept, self.text))
+        return self._parsed[0]
+
+    @property
+    def _matches(self) -> list["re.Match[str]"]:
+        """The directives in `code`."""
+        return self._parsed[1]
+
+    @cached_property
+    def _parsed(self) -> tuple[str, list["re.Match[str]"]]:
+        code = _NOT_CODE.sub(_kept, self.text)
+        matches = _directives_in(code)
+        if any(one[1] == "if" and _settled(one[2]) for one in matches):
+            code = _without_dead(code)
+            matches = _directives_in(code)
+        return code, matches
 
     @cached_property
     def plain(self) -> str:
@@ -88,6 +102,12 @@ class SourceText:
         """Namespaces around a place in `plain`, without inline ones; "" for an unnamed one."""
         around = (name for begin, end, name in self._levels[1] if begin <= place < end)
         return tuple(part for name in around for part in name.split("::"))
+
+    def is_in_template(self, place: int) -> bool:
+        """Whether a place in `plain` is in the body of a template."""
+        begun = self.outer.rfind("{", 0, place)
+        heading = self.outer[max(0, begun - 4000) : begun]
+        return "template" in heading[max(heading.rfind(sign) for sign in ";{}") + 1 :]
 
     @cached_property
     def _levels(self) -> tuple[str, list[tuple[int, int, str]]]:
@@ -231,7 +251,7 @@ class SourceText:
             if "\\" in rest:
                 rest = _CONTINUED.sub(" ", rest).strip()
             if name in ("if", "ifdef", "ifndef"):
-                known = name == "if" and (_NEVER.fullmatch(rest) or _ALWAYS.fullmatch(rest))
+                known = name == "if" and _settled(rest)
                 conditions.append("" if known or rest == guard != "" else f"{name} {rest}")
             elif name in ("else", "elif") and conditions and (conditions[-1] or name == "elif"):
                 conditions[-1] = f"{conditions[-1]} {name}"
@@ -240,20 +260,25 @@ class SourceText:
             found.append((number, name, rest, tuple(filter(None, conditions))))
         return found
 
-    @cached_property
-    def _matches(self) -> list["re.Match[str]"]:
-        """Find the directives in `code`: each "#" that comes first on its line, after any
-        blanks."""
-        code, found, last = self.code, [], 0
-        while (match := _DIRECTIVE.search(code, last)) is not None:
-            line = code.rfind("\n", 0, match.start()) + 1
-            first = not code[line : match.start()].strip(" \t")
-            if first and not code.endswith(("\\\n", "\\\r\n"), 0, line):
-                found.append(match)
-                last = match.end()
-            else:
-                last = match.start() + 1
-        return found
+
+def _directives_in(code: str) -> list["re.Match[str]"]:
+    """Find each "#" that comes first on its line, after any blanks."""
+    found, at = [], code.find("#")
+    while at >= 0:
+        line = code.rfind("\n", 0, at) + 1
+        first = line == at or not code[line:at].strip(" \t")
+        match = _DIRECTIVE.match(code, at) if first else None
+        if match and not code.endswith(("\\\n", "\\\r\n"), 0, line):
+            found.append(match)
+            at = code.find("#", match.end())
+        else:
+            at = code.find("#", at + 1)
+    return found
+
+
+def _settled(condition: str) -> bool:
+    """Whether the condition is the same in every build, as `#if 0` is."""
+    return bool(_NEVER.fullmatch(condition.strip()) or _ALWAYS.fullmatch(condition.strip()))
 
 
 def _space(text: str, heading: "re.Match[str]") -> str | None:
@@ -287,8 +312,6 @@ def _kept(match: "re.Match[str]") -> str:
 
 def _without_dead(code: str) -> str:
     """Blank what `#if 0` leaves out, up to its `#else`, and the `#else` of `#if 1`."""
-    if not re.search(r"#[ \t]*if[ \t]*\(?[ \t]*(?:[01]|true|false)\b", code):
-        return code
     lines = code.split("\n")
     # For each open condition: whether it is left out now, and whether all its later branches are.
     branches: list[tuple[bool, bool]] = []

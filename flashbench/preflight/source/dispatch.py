@@ -6,6 +6,7 @@ The macro writes `using scalar_t = float; __VA_ARGS__();` once for each type, or
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from flashbench.preflight.source.cxx import split_arguments
 from flashbench.preflight.source.tree import SourceTree
@@ -23,19 +24,28 @@ _TORCH = re.compile(r"AT_DISPATCH_FLOATING_TYPES(?:_AND(_HALF|2|))?")
 Values = dict[str, list[str]]
 
 
-def dispatched(tree: SourceTree, user: str, place: int) -> Values | None:
-    """Texts of the names that the macros around a place of a unit's `plain` give; None if the text
-    does not tell which calls are compiled, or for which of them together."""
-    plain, found = tree.read(user).plain, Values()
+@dataclass
+class Dispatched:
+    """Texts of the names that macros give, and the macro that gives each."""
+
+    texts: Values = field(default_factory=dict)
+    by: dict[str, str] = field(default_factory=dict)
+
+
+def dispatched(tree: SourceTree, user: str, place: int) -> Dispatched | None:
+    """What the macros around a place of a file's `plain` give; None if the text does not tell which
+    calls are compiled, or for which of them together."""
+    plain, found = tree.read(user).plain, Dispatched()
     for opened, name in _around(plain, place):
         given = _given(tree, user, name, _arguments(plain, opened))
-        if given is None or found.keys() & given.keys() or len(given) > 1:
+        if given is None or found.texts.keys() & given.keys() or len(given) > 1:
             return None  # the inner name hides the outer one, or one branch chooses both
-        found |= given
+        found.texts |= given
+        found.by |= dict.fromkeys(given, name)
     begun = min((opened for opened, _ in _around(plain, place)), default=place)
     inside = plain[begun:place]
     hidden = {one for match in _GIVES.finditer(inside) for one in match.groups() if one}
-    return None if "constexpr" in inside or found.keys() & hidden else found
+    return None if "constexpr" in inside or found.texts.keys() & hidden else found
 
 
 def _around(plain: str, place: int) -> Iterator[tuple[int, str]]:

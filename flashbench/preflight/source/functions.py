@@ -235,6 +235,14 @@ def may_be_same(first: str, second: str) -> bool:
     )
 
 
+def signature(parameters: str) -> tuple[str, ...]:
+    """Parameters without their names; the last word of a type that only a compiler knows counts as
+    one."""
+    texts = split_arguments(parameters, _BRACKETS)
+    words = (re.findall(r"[\w:<>*&]+", one)[:-1] for one in texts)
+    return tuple(_type(one) or " ".join(rest) for one, rest in zip(texts, words, strict=True))
+
+
 def _parameters(text: str) -> list[str | None] | None:
     """Type of each parameter, None if the text hides it; None overall if the text hides how
     many."""

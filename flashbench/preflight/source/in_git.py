@@ -50,10 +50,10 @@ def outermost_untracked(tree: SourceTree, file: str) -> str:
     return file
 
 
-def how_to_get(tree: SourceTree, file: str) -> tuple[str, str]:
+def how_to_get(tree: SourceTree, file: str, *others: str) -> tuple[str, str]:
     """Say where git has a file that is missing here, and the command that brings it back: the last
-    revision that has it, or that there is none."""
-    name, removed = shlex.quote(file), removed_files(tree)
+    revision that has it, or that there is none. others: removed together with it."""
+    name, removed = shlex.join([file, *others]), removed_files(tree)
     if os.path.islink(tree.root / file):  # noqa: PTH114 - also for names that no file can have
         return _of_link(tree, file)
     inside = file if file in removed else _inside(tree, file)
@@ -63,7 +63,7 @@ def how_to_get(tree: SourceTree, file: str) -> tuple[str, str]:
             source = f"{revision} -- " if revision else "-- "
             return "deleted here; git still has it", f"git checkout {source}{name}"
         commit = revision.removesuffix("^")
-        return f"removed by commit {commit}", _check_out(revision, file)
+        return f"removed by commit {commit}", _check_out(revision, file, *others)
     if revision := _elsewhere(tree).get(file, ""):
         return f"commit {revision} has it, HEAD's history does not", _check_out(revision, file)
     if os.path.lexists(tree.root / ".git/shallow"):
@@ -103,7 +103,7 @@ def _of_link(tree: SourceTree, file: str) -> tuple[str, str]:
     if led in removed_files(tree) and led != file:
         return what, how_to_get(tree, led)[1]
     if revision := _before_link(tree, file):
-        removed = f"git rm -qf {shlex.quote(file)} && {_commit(file, 'Remove')}"
+        removed = f"git rm -qf {shlex.quote(file)} && {_commit(file, verb='Remove')}"
         return what, f"{removed} && {_check_out(revision, file)}"
     return what, f"rm {shlex.quote(file)} && {write(file, 'correct where it leads')}"
 
@@ -151,14 +151,16 @@ def _elsewhere(tree: SourceTree) -> dict[str, str]:
     return found
 
 
-def _check_out(revision: str, file: str) -> str:
-    return f"git checkout {revision} -- {shlex.quote(file)} && {_commit(file, 'Restore')}"
+def _check_out(revision: str, *files: str) -> str:
+    return f"git checkout {revision} -- {shlex.join(files)} && {_commit(*files, verb='Restore')}"
 
 
-def _commit(file: str, verb: str = "Add") -> str:
-    """The command that commits this file and nothing else that is staged."""
-    name = PurePosixPath(file).name
-    return f"git commit -m {shlex.quote(f'{verb} {name}')} -- {shlex.quote(file)}"
+def _commit(*files: str, verb: str = "Add") -> str:
+    """The command that commits these files and nothing else that is staged."""
+    names = (
+        f"{PurePosixPath(files[0]).name} and more" if files[1:] else PurePosixPath(files[0]).name
+    )
+    return f"git commit -m {shlex.quote(f'{verb} {names}')} -- {shlex.join(files)}"
 
 
 def _how_to_add(tree: SourceTree, file: str, *, forced: bool) -> str:

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from flashbench.builds.content import UNITS
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.functions import functions_of
-from flashbench.preflight.source.in_git import how_to_get
+from flashbench.preflight.source.in_git import gone_folder, how_to_get
 from flashbench.preflight.source.listings import add_to_build
+from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.tree import SourceTree
 
 INSTANTIATES = re.compile(r"\btemplate\s+(?!<)[\w:<>,&*\s]*?\b(\w+)\s*[<(]")
@@ -14,9 +16,27 @@ _REST = re.compile(r"[^;{}]*")
 
 
 def bring_back(tree: SourceTree, unit: str) -> str:
-    """The command that restores a removed unit, and lets the build compile it again."""
-    restore = how_to_get(tree, unit)[1]
-    return restore if build_of(tree).names(unit) else f"{restore} && {add_to_build(tree, unit)}"
+    """The command that restores a removed unit, with its folder if that is gone, and lets the build
+    compile it again."""
+    folder = removed_with(tree, unit)[0]
+    units = [one for one in _units_of(tree, folder, unit) if not build_of(tree).names(one)]
+    added = (add_to_build(tree, one) for one in units)
+    return " && ".join([how_to_get(tree, folder)[1], *added])
+
+
+def removed_with(tree: SourceTree, unit: str) -> tuple[str, str]:
+    """The outermost folder that was removed with a unit, else the unit; what to say of it."""
+    if not (folder := gone_folder(tree, unit)):
+        return unit, ""
+    count = len(_units_of(tree, folder, unit))
+    return folder, f" with all of {folder}, {count} unit{'s' if count > 1 else ''}"
+
+
+def _units_of(tree: SourceTree, folder: str, unit: str) -> list[str]:
+    """The units that were removed with one, of its folder."""
+    removed = removed_files(tree)
+    those = (one for one, at in removed.items() if at == removed[unit] and one.endswith(UNITS))
+    return [one for one in those if one == unit or one.startswith(f"{folder}/")]
 
 
 def left_out_but_used(tree: SourceTree, reported: Iterable[str]) -> Iterator[str]:

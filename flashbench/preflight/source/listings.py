@@ -162,7 +162,7 @@ def _in_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
                 known = value.value if isinstance(value, ast.Constant) else None
                 if isinstance(known, str) and _WORD.fullmatch(known):
                     seen.add((known, value.lineno))
-    yield from sorted(seen, key=lambda one: one[1])
+    yield from sorted(seen, key=lambda one: one[::-1])
 
 
 def _in_cmake(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:

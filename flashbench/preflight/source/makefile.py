@@ -28,6 +28,8 @@ _INCLUDE = re.compile(r"\s*(-include|sinclude|include)\s+(.*)")
 _COMPILES = re.compile(
     r"[@+-]*\s*(?:\$[({](?:NVCC|CXX|CC|HIPCC|CUDACXX|LD)[)}]|\S*(?:nvcc|g\+\+|gcc|clang(?:\+\+)?|hipcc))\s"
 )
+_INTERPRETER = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|perl)")
+_SCRIPT = re.compile(r"(?!/)(?:\./)?[\w][\w./+-]*\.(?:py|sh|pl)")
 _DEEPEST = 30  # nested references
 _LONGEST = 100_000  # characters of a value
 
@@ -96,6 +98,27 @@ class Makefile:
                 if _COMPILES.match(line.text.strip()) and "cd " not in line.text:
                     command = re.sub(r"-o\s+\S+|>\s*\S+", "", self.expand(line.text))
                     yield from ((word, line) for word in command.split() if word.endswith(UNITS))
+
+    def scripts(self, goals: list[str]) -> Iterator[tuple[str, MakeLine]]:
+        """Scripts of its folder that recipes run on the way to targets, each with its line."""
+        for rule in self._reached(goals):
+            for line in rule.recipe:
+                text = self.expand(re.sub(r"^[\s@+-]+", "", line.text))
+                for command in () if "cd " in text else re.split(r"&&|\|\||;", text):
+                    if script := script_run(command.split()):
+                        yield os.path.normpath(self.folder / script), line
+
+    def _reached(self, goals: list[str]) -> list[MakeRule]:
+        """The rules that targets need, by default the first one's."""
+        named = (one for rule in self.rules for one in rule.targets if one[0] not in ".%")
+        todo, found = goals or [next(named, "")], list[MakeRule]()
+        while todo:
+            target = todo.pop()
+            for rule in self.rules:
+                if rule not in found and (target in rule.targets or rule.sources_of(target)):
+                    found.append(rule)
+                    todo += rule.needs
+        return found
 
     def makes(self, file: str) -> bool:
         """Whether a rule has this target."""
@@ -260,6 +283,16 @@ class Makefile:
                 self.unclear = self.unclear or line
             elif file not in self.files and len(self.files) < 100:
                 self._parse(file)
+
+
+def script_run(words: list[str]) -> str:
+    """The script that a command runs by an interpreter or by itself; "" if it runs none."""
+    program, *rest = words or [""]
+    if _INTERPRETER.fullmatch(program):
+        program = next((one for one in rest if not one.startswith("-")), "")
+    elif program.startswith(ANY):
+        program = rest[0] if rest else ""  # $(PYTHON) or sys.executable
+    return program if _SCRIPT.fullmatch(program) else ""
 
 
 @lru_cache(maxsize=256)

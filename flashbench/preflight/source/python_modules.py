@@ -17,7 +17,7 @@ from flashbench.preflight.source.tree import SourceTree, is_test
 
 _MESON = re.compile(r"\.extension_module\s*\(\s*['\"](\w+)['\"]")
 _IMPORT = re.compile(
-    r"\n[ \t]*(?:from[ \t]+(?P<of>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^()]*\)|[^\n#;(]+)"
+    r"[ \t]*(?:from[ \t]+(?P<of>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^()]*\)|[^\n#;(]+)"
     r"|import[ \t]+(?P<modules>[\w., \t]+))"
 )
 
@@ -110,14 +110,16 @@ class Packages:
     def imports_of(self, file: str) -> list[Import]:
         """What one module imports from the project's packages."""
         if file not in self._imports:
-            # The engine skips to the "\n", ten times as fast as it tries "^" everywhere.
-            text, found = f"\n{self.tree.read(file).text}", dict[Import, None]()
-            line, last = 1, 0
-            for match in _IMPORT.finditer(text):
-                line += text.count("\n", last, match.start())
-                last = match.start()
-                for package, name in self._imported(file, match):
-                    found[Import(file, line, package, name)] = None
+            text, found = self.tree.read(file).text, dict[Import, None]()
+            at, line, last = text.find("import"), 1, 0
+            while at >= 0:  # from word to word, ten times as fast as from line to line
+                begun = text.rfind("\n", 0, at) + 1
+                if (match := _IMPORT.match(text, begun)) is not None:
+                    line += text.count("\n", last, begun)
+                    last = begun
+                    for package, name in self._imported(file, match):
+                        found[Import(file, line, package, name)] = None
+                at = text.find("import", at + 1 if match is None else max(at + 1, match.end()))
             self._imports[file] = list(found)
         return self._imports[file]
 

@@ -23,7 +23,7 @@ from flashbench.preflight.source.cmake import (
 )
 from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
-from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
+from flashbench.preflight.source.makefile import MAKEFILES, makefile_of, script_run
 from flashbench.preflight.source.python_modules import Import, bound_names, files_of, packages_of
 from flashbench.preflight.source.removed import is_or_was, removed_files
 from flashbench.preflight.source.setup_script import (
@@ -40,11 +40,20 @@ from flashbench.revisions.project import TABLE, Project, parse
 
 _BUILD = f"pyproject.toml {TABLE} build"
 _MESON = re.compile(r"\b(?:subdir\s*\(\s*|configure_file\s*\(\s*input\s*:\s*)['\"]([\w./-]+)['\"]")
-_READS = re.compile(r"\b(?:open|read_text|read_bytes|run_path|spec_from_file_location)\s*\(")
+_READS = re.compile(
+    r"\b(?:open|Popen|system|run|call|check_call|check_output|read_text|read_bytes|run_path|spec_from_file_location)\s*\("
+)
+_STARTS = re.compile(
+    r"(?:subprocess|sp)\.(?:run|call|check_call|check_output|Popen)|os\.system|(?:check_)?call|Popen"
+)
 _PATHS = ("str", "Path", "pathlib.Path", "os.fspath")  # a path, as another type
 _LOOKS = ("exists", "is_file", "isfile")
 _WRITES = re.compile(r"add_custom_command|execute_process|externalproject_add|fetchcontent_\w+")
 _FILE_WRITES = ("WRITE", "APPEND", "GENERATE", "COPY", "DOWNLOAD", "RENAME", "CONFIGURE")
+
+
+# A file, the line, whether only a condition reads it, and whether only its text is read.
+Named = tuple[str, int, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +79,14 @@ def references_of(tree: SourceTree) -> tuple[Reference, ...]:
         if (one.file, one.conditional) in read or not (tree.root / one.file).is_file():
             continue
         read.add((one.file, one.conditional))
-        todo += [
-            Reference(f"{one.file}:{line}", one.file, file, conditional or one.conditional)
-            for file, line, conditional in _named(tree, one.file)
-            if not any(file.startswith(f"{module}/") for module in tree.modules)
-        ]
+        for file, line, conditional, data in _named(tree, one.file):
+            if not any(file.startswith(f"{module}/") for module in tree.modules):
+                where, conditional = f"{one.file}:{line}", conditional or one.conditional
+                other = Reference(where, one.file, file, conditional)
+                if data:
+                    found[other] = None
+                else:
+                    todo.append(other)
     return tuple(found)
 
 
@@ -150,13 +162,8 @@ def called_modules(tree: SourceTree) -> dict[str, list[tuple[Import, str]]]:
     return found
 
 
-@lru_cache(maxsize=4096)
-def _named(tree: SourceTree, file: str) -> tuple[tuple[str, int, bool], ...]:
-    """What one build file reads, with the line, and whether only under a condition."""
-    return tuple(_read_by(tree, file))
-
-
-def _read_by(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
+def _named(tree: SourceTree, file: str) -> Iterator[Named]:
+    """What one build file names."""
     name, text = PurePosixPath(file).name, tree.read(file).text
     if name.endswith(".py"):
         yield from _of_python(tree, file)
@@ -168,14 +175,23 @@ def _read_by(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
         for at, included, needed in make.includes:
             literal = at.file == file and needed and not re.search(rf"[*{ANY}]", included)
             if literal and not make.makes(included):
-                yield included, at.number, False
+                yield included, at.number, False, False
+        for script, at in make.scripts(_goals(tree)):
+            if at.file == file and not make.makes(script):
+                yield script, at.number, at.conditional, False
     elif name == "meson.build":
         for match in _MESON.finditer(text):
             last = "/meson.build" if match[0].startswith("subdir") else ""
-            yield _beside(file, match[1] + last), line_of(text, match.start()), False
+            yield _beside(file, match[1] + last), line_of(text, match.start()), False, False
 
 
-def _of_cmake(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
+def _goals(tree: SourceTree) -> list[str]:
+    """The targets that the build's command gives to make."""
+    program, *words = (project.build if (project := settings_of(tree)) else None) or ("",)
+    return [one for one in words if program == "make" and not re.search(r"^-|=", one)]
+
+
+def _of_cmake(tree: SourceTree, file: str) -> Iterator[Named]:
     commands = cmake_file(tree, file).commands
     for one in commands:
         named = included(tree, file, one)
@@ -188,7 +204,7 @@ def _of_cmake(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
         elif one.name == "file" and one.texts[:1] in (["READ"], ["STRINGS"]) and one.words[1:]:
             named = path_of(tree, file, one.texts[1])
         if named:
-            yield named, one.line, one.conditional
+            yield named, one.line, one.conditional, False
 
 
 def _is_written(command: CMakeCommand, name: str) -> bool:
@@ -200,7 +216,7 @@ def _is_written(command: CMakeCommand, name: str) -> bool:
     )
 
 
-def _of_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
+def _of_python(tree: SourceTree, file: str) -> Iterator[Named]:
     """The project's modules that a build script imports, found beside it or at the root, and the
     files that it reads."""
     text, folder = tree.read(file).text, PurePosixPath(file).parent
@@ -216,14 +232,36 @@ def _of_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int, bool]]:
                 found += _module_file(tree, folder, one.name)
         elif isinstance(node, ast.ImportFrom):
             found += _imported_from(tree, folder, node)
-        elif script and isinstance(node, ast.Call) and (path := _read_path(script, node)):
-            if not (_may_write(text, path) or is_optional(text, node.lineno, also=())):
-                yield os.path.normpath(path), node.lineno, False
+        elif script and isinstance(node, ast.Call):
+            path, run = _read_path(script, node), _run_script(script, node)
+            named = os.path.normpath(path or run or ".")
+            if named != "." and not (
+                is_optional(text, node.lineno, also=()) or _may_write(text, named)
+            ):
+                yield named, node.lineno, False, not (run or _runs(node))
             continue
         else:
             continue
         optional = bool(found) and is_optional(text, node.lineno)
-        yield from ((one, node.lineno, optional) for one in found)
+        yield from ((one, node.lineno, optional, False) for one in found)
+
+
+def _runs(call: ast.Call) -> bool:
+    """Whether a call runs the file that it reads."""
+    return dotted(call.func).rpartition(".")[2] in ("run_path", "spec_from_file_location")
+
+
+def _run_script(script: SetupScript, call: ast.Call) -> str:
+    """The script of the project that a call of subprocess runs; "" if there is none."""
+    if not _STARTS.fullmatch(dotted(call.func)) or not call.args:
+        return ""
+    if any(one.arg == "cwd" for one in call.keywords):
+        return ""
+    given = call.args[0]
+    parts = given.elts if isinstance(given, ast.List | ast.Tuple) else [given]
+    values = (script.values(one) for one in parts)
+    texts = [one[0].text if len(one) == 1 and one[0].sure else ANY for one in values]
+    return script_run(texts if len(texts) > 1 else texts[0].split() if texts else [])
 
 
 def _read_path(script: SetupScript, call: ast.Call) -> str:

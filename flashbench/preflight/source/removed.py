@@ -39,7 +39,8 @@ def removed_files(tree: SourceTree) -> dict[str, str]:
 
 def is_or_was(tree: SourceTree, file: str) -> bool:
     """Whether a file is here, or git still has it."""
-    return (tree.root / file).is_file() or removed_files(tree).get(file) in ("", "HEAD")
+    known = file in (tree.tracked or ()) or file in (tree.committed or ())
+    return known or (tree.root / file).is_file()
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,10 @@ from flashbench.preflight.source.tree import SourceTree, is_test
 
 # Text that mentions include directories; the lines around it may name them.
 _SPEAKS_LOWER = re.compile(r"include(?:_?dir|_path|(?<=\binclude)s?\s*=)")
-_SPEAKS = (re.compile(r"CPATH(?<=\bCPATH)"), re.compile(r"-I(?<!\w-I)[\w./${]"))
+_SPEAKS = {
+    "CPATH": re.compile(r"CPATH(?<=\bCPATH)"),
+    "-I": re.compile(r"-I(?<!\w-I)[\w./${]"),
+}
 _PATH = re.compile(r"[\w+-][\w.+-]*(?:/[\w.+-]+)*")
 
 
@@ -186,8 +189,9 @@ def _speaks(text: str) -> Iterator[int]:
     """Find where a build file mentions include directories."""
     if "include" in text or "Include" in text or "INCLUDE" in text:
         yield from (match.start() for match in _SPEAKS_LOWER.finditer(text.lower()))
-    for pattern in _SPEAKS:
-        yield from (match.start() for match in pattern.finditer(text))
+    for sign, pattern in _SPEAKS.items():
+        if sign in text:
+            yield from (match.start() for match in pattern.finditer(text))
 
 
 def _starts(folder: str) -> list[int]:

@@ -2,13 +2,13 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from flashbench.builds.content import UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
-from flashbench.preflight.fixes import edit
+from flashbench.preflight.fixes import edit, replace
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.functions import (
     Declaration,
@@ -19,9 +19,10 @@ from flashbench.preflight.source.functions import (
     is_in_scope,
     macro_with,
     may_be_same,
+    signature,
 )
 from flashbench.preflight.source.generated import written_by_a_generator
-from flashbench.preflight.source.left_out import bring_back, left_out_but_used
+from flashbench.preflight.source.left_out import bring_back, left_out_but_used, removed_with
 from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.removed import removed_units
 from flashbench.preflight.source.tree import SourceTree
@@ -40,12 +41,14 @@ _VENDORED = re.compile(
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """A declared function that no compiled unit defines. nearly: compiled definitions of its name
-    that belong to another function."""
+    that nothing declares as they are. renamed: the one definition that differs in its name alone,
+    and that nothing declares."""
 
     file: str
     one: Declaration
     nearly: list[tuple[str, Definition]]
     left_out: list[str]
+    renamed: tuple[str, Definition] | None
 
 
 def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
@@ -55,6 +58,22 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     headers. A use outside the bindings is reported only if the unit that should define the function
     is known: left out of the build, or removed.
     """
+    yield from _found(tree)[0]
+
+
+def named_causes(tree: SourceTree) -> frozenset[str]:
+    """Units and folders, left out of the build or removed, that findings name."""
+    return _found(tree)[1]
+
+
+@lru_cache(maxsize=1)
+def _found(tree: SourceTree) -> tuple[list[Finding | CannotCheck], frozenset[str]]:
+    """What is found, and the names and causes that findings name."""
+    reported = set[str]()
+    return list(_search(tree, reported)), frozenset(reported)
+
+
+def _search(tree: SourceTree, reported: set[str]) -> Iterator[Finding | CannotCheck]:
     build = build_of(tree)
     binding = [unit for unit in tree.units if tree.read(unit).binds]
     users = [*binding, *sorted(build.files - set(binding))]
@@ -71,14 +90,15 @@ def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         return
     if build.unknown:
         yield CannotCheck(f"{build.unknown}, so that units left out are not seen")
-    reported, doubts = set[str](), list[str]()
+    doubts = list[str]()
     for wanted in _undefined(tree, users):
         name = wanted.one.name
         gone = _removed_holder(tree, wanted.one)
-        known = (wanted.left_out or [gone])[0]
+        known = wanted.left_out[0] if wanted.left_out else removed_with(tree, gone)[0]
         if reported & {name, known} or (wanted.one.of_library and not known):
             continue
-        user = _user(tree, wanted, users if known or wanted.nearly else binding)
+        likely = known or wanted.nearly or wanted.renamed
+        user = _user(tree, wanted, users if likely else binding)
         if user is None:
             continue
         finding = _finding(tree, wanted, user, by_binding=user in binding)
@@ -119,39 +139,81 @@ def _finding(
             where, found, edit(at, f"declare the same as {where}"), _severity(tree, user, name)
         )
     if gone:
-        found = f"{calls}: {gone} defined it, which was removed"
+        found = f"{calls}: {gone} defined it, which was removed{removed_with(tree, gone)[1]}"
         fix = bring_back(tree, gone)
         return Finding(where, found, fix, _severity(tree, user, name))
-    return Finding(where, f"{calls}: no unit defines it", f"git log --all --oneline -S'{name}('")
+    found = f"{calls}: no unit defines it"
+    if wanted.renamed:
+        file, other = wanted.renamed
+        at = f"{file}:{tree.read(file).line_of(other.place)}"
+        found += f"; {at} defines {other.name} with its parameters, which nothing declares"
+        fix = replace(tree.read(file).text, at, other.name, name)
+        return Finding(where, found, fix, _severity(tree, user, name))
+    return Finding(where, found, f"git log --all --oneline -S'{name}('")
 
 
 def _undefined(tree: SourceTree, users: list[str]) -> Iterator[_Wanted]:
     """Find functions that files of these units declare and no file of the build defines."""
     files = tree.closure_of(users)
     declared = {file: found for file in files if (found := _own(tree, file))}
-    names = {one.name for found in declared.values() for one in found}
-    holders = _holders(tree, names)
+    among = defaultdict[str, list[Declaration]](list)
+    for found in declared.values():
+        for one in found:
+            among[one.name].append(one)
+    holders = _holders(tree, set(among))
     build, headers = build_of(tree), set(tree.headers)
+    strangers = dict[tuple[str, ...], list[tuple[str, Definition]]]()
     for file, found in declared.items():
         for one in found:
             nearly, left_out, defined = [], [], False
             for holder, definition in holders.get(one.name, ()):
-                fits = holder in headers or (
-                    is_in_scope(one, definition)
-                    and may_be_same(one.parameters, definition.parameters)
-                )
+                fits = holder in headers or _fits(one, definition)
                 if holder not in headers and build.leaves_out(holder):
                     if fits:
                         left_out.append(holder)
                 elif fits:
                     defined = True
                     break
-                elif "?" not in definition.qualifier:
+                elif "?" not in definition.qualifier and not any(
+                    _fits(other, definition) for other in among.get(one.name, ())
+                ):
                     nearly.append((holder, definition))
             if not defined:
                 # Definitions in scope come first: a mismatched overload says more.
                 nearly.sort(key=lambda pair: not is_in_scope(one, pair[1]))
-                yield _Wanted(file, one, nearly, left_out)
+                strangers = strangers or _strangers(tree, among)
+                alike = [
+                    found
+                    for found in strangers.get(signature(one.parameters), ())
+                    if is_in_scope(one, found[1]) and _is_named_once(tree, found[1].name)
+                ]
+                renamed = alike[0] if len(alike) == 1 else None
+                yield _Wanted(file, one, nearly, left_out, renamed)
+
+
+def _fits(declared: Declaration, defined: Definition) -> bool:
+    same = may_be_same(declared.parameters, defined.parameters)
+    return same and is_in_scope(declared, defined)
+
+
+def _strangers(
+    tree: SourceTree, declared: Container[str]
+) -> dict[tuple[str, ...], list[tuple[str, Definition]]]:
+    """Functions that compiled units define and nothing declares, by their parameters."""
+    found = defaultdict[tuple[str, ...], list[tuple[str, Definition]]](list)
+    for unit in sorted(build_of(tree).files):
+        for one in functions_of(tree).defined(unit):
+            if one.name not in declared and one.parameters.strip() and "?" not in one.qualifier:
+                found[signature(one.parameters)].append((unit, one))
+    return found
+
+
+def _is_named_once(tree: SourceTree, name: str) -> bool:
+    """Whether nothing calls a function."""
+    words = functions_of(tree).words
+    files = [file for file in (*tree.units, *tree.headers) if name in words(file)]
+    uses = re.compile(rf"\b{name}\b")
+    return sum(len(uses.findall(tree.read(file).plain)) for file in files) == 1
 
 
 def _holders(tree: SourceTree, names: set[str]) -> dict[str, list[tuple[str, Definition]]]:

@@ -43,18 +43,28 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     yield from _broken(tree)
     project = settings_of(tree)
     folders = {os.path.normpath(one) for one in project.sources} if project else set[str]()
+    removed = dict[tuple[str, str], list[tuple[str, str, str]]]()  # by revision and folder
     for file, name, line in listed(tree):
         found = resolve(tree, file, name)
         where = f"{file}:{line}"
         if conflict_line(tree, file):
             continue
         if not found:
-            yield from _not_found(tree, file, name, where)
+            path = _path(tree, file, name)
+            revision = removed_files(tree).get(path)
+            moved = _renamed(tree, file, name) or _other_case(tree, path)
+            if revision is None or moved or os.path.lexists(tree.root / path):
+                yield from _not_found(tree, file, name, where)
+            elif not lost_folder(tree, path):
+                one = revision, path.rpartition("/")[0]
+                removed.setdefault(one, []).append((file, name, where))
         elif outermost_untracked(tree, found[0]) in folders:
             continue  # named among the files that git lacks
         elif lacks := _all_absent(tree, found):
             what, fix = lacks
             yield Finding(where, f"lists {found[0]}, which {what}", fix)
+    for (_, folder), those in removed.items():
+        yield from _removed(tree, folder, those)
     for lost in lost_folders(tree):
         if lost.by == "units":
             what, fix = how_to_get(tree, lost.folder)
@@ -139,6 +149,16 @@ def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[F
         # hipify and the like rename before they compile
         "warning" if kin else _severity(tree, file),
     )
+
+
+def _removed(tree: SourceTree, folder: str, those: list[tuple[str, str, str]]) -> Iterator[Finding]:
+    """Report what one commit removed of a folder, at the first place that lists one of them."""
+    paths = list(dict.fromkeys(_path(tree, file, name) for file, name, _ in those))
+    file, name, where = those[0]
+    more = f" and {len(paths) - 1} more of {folder or 'the root'}" if paths[1:] else ""
+    what, fix = how_to_get(tree, *paths)
+    said = f"lists {name}{more}: no such file, {what}"
+    yield Finding(where, said, fix, _severity(tree, file))
 
 
 def _all_absent(tree: SourceTree, found: list[str]) -> tuple[str, str] | None:
