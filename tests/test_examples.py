@@ -1,6 +1,7 @@
 """examples/: each runs as docs/examples.md says; skipped is what needs a GPU or a compiler."""
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import torch
 from revisions.repository import Repository
 
 from flashbench import runfile
+from flashbench.errors import Exit
 from flashbench.tally import Fate, fate_of
 
 pytestmark = pytest.mark.slow
@@ -51,6 +53,22 @@ def measured(name: str, tmp_path: Path) -> runfile.RunFile:
 def test_pure_python(tmp_path: Path) -> None:
     """The callable of the settings is checked against float64 and timed."""
     measured("pure_python", tmp_path)
+
+
+def test_the_history_with_a_slower_commit(tmp_path: Path) -> None:
+    """It is the one of README.md and docs/bisecting.md, commit by commit, wherever it is made."""
+    script = [sys.executable, EXAMPLES / "slower_commit.py", tmp_path / "toy"]
+    subprocess.run(script, check=True)
+    asked = ["build", "v1^0", "v1..HEAD", "--for", "load", "--format", "json"]
+    done = forks.run(asked, tmp_path / "toy", {"FLASHBENCH_CACHE": str(tmp_path / "cache")})
+    assert done.returncode == Exit.NOT_MEASURED, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    made = {(row["commit"][:12], row["status"], row["subject"]) for row in rows}
+    for page, count in (("README.md", 2), ("docs/bisecting.md", 5)):
+        text = (EXAMPLES.parent / page).read_text()
+        said = re.findall(r"^([0-9a-f]{12}) {2}(.*?) {2,}.* {2}(\S.*)$", text, re.MULTILINE)
+        assert len(said) == count
+        assert made >= {*said}
 
 
 @GPU
