@@ -70,6 +70,14 @@ def other_case(project: Repository) -> None:
     project.commit("Rename for a file system that ignores case")
 
 
+def cases_mixed(project: Repository) -> None:
+    """In three ways, as a file system that ignores case takes them."""
+    for file, name in {"forward.cu": "CONFIG.h", "combine.cpp": "Config.h"}.items():
+        project.edit(f"csrc/{file}", '#include "forward.h"', f'#include "{name}"')
+    project.edit("csrc/forward.h", "config.h", "conFig.h")
+    project.commit("Write on another system")
+
+
 def out_of_the_repository(project: Repository) -> None:
     (project.root / "csrc/config.h").unlink()
     target = project.root.parent / "config.h"
@@ -209,6 +217,7 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     staged: ("headers in git", "csrc/forward.cu:2", "csrc/tile.h is staged, not committed"),
     deleted: ("missing headers", "csrc/forward.h:2", "config.h"),
     other_case: ("missing headers", "csrc/forward.h:2", "csrc/Config.h differs in case alone"),
+    cases_mixed: ("missing headers", "csrc/combine.cpp:1", "differs in case alone; 2 more files"),
     out_of_the_repository: ("headers in git", "csrc/forward.h:2", "a link out of the repository"),
     macro_clash: ("macros against constants", "csrc/old.h:2", "csrc/config.h:3"),
     enumerator_clash: ("macros against constants", "csrc/config.h:3", "TILE"),

@@ -73,6 +73,13 @@ def _library(name: str, file: str, text: str, unit: str = _LIBRARY) -> Plant:
     return plant
 
 
+def operator_of_torch(project: Repository) -> None:
+    library = 'TORCH_LIBRARY(flash_ops, m) { m.def("run(Tensor q) -> ()"); }'
+    project.edit("csrc/bindings.cpp", "PYBIND11", f"{library}\n\nPYBIND11")
+    uses = "import torch\nONE = torch.ops.flash_ops.run\nALL = torch.ops.flash_ops.run_all"
+    _api("", uses)(project)
+
+
 def by_an_included_list(project: Repository) -> None:
     """A CMakeLists.txt whose units stand in an included file."""
     by_cmake(project)
@@ -175,6 +182,11 @@ READS: dict[Plant, tuple[str, str, str]] = {
     ),
     _linked("setup.py"): ("project settings", "pyproject.toml", _NOWHERE),
     _linked("pyproject.toml"): ("project settings", "pyproject.toml", _NOWHERE),
+    operator_of_torch: (
+        "called names",
+        "flash/api.py:3",
+        "calls torch.ops.flash_ops.run_all: no source registers it",
+    ),
     _script("run", "import subprocess, sys\nsubprocess.run([sys.executable, 'tools/gen.py'])"): (
         "files in git",
         "setup.py:6",

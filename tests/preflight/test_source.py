@@ -134,6 +134,17 @@ def test_library_that_only_the_run_names(project: Repository) -> None:
     assert _skipped(project.root)["loaded libraries"] == wanted
 
 
+def test_library_that_a_function_hands_on(project: Repository) -> None:
+    """Who calls what of it, text does not tell: no finding, and not called ok."""
+    project.write("CMakeLists.txt", "add_library(flash SHARED csrc/combine.cpp)\n")
+    text = "import ctypes\ndef load(path):\n    return ctypes.CDLL(path)\nattention = load\n"
+    project.write("flash/api.py", text)
+    project.commit("Load the library")
+    assert _found(project.root) == []
+    wanted = "flash/api.py:3 loads a library, and text does not tell who calls it"
+    assert _skipped(project.root)["called names"] == wanted
+
+
 def test_variable_of_cmake(project: Repository) -> None:
     """Literal values are put in, one after another; what none gives is not checked."""
     by_cmake(project)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from flashbench.preflight.finding import CannotCheck, Finding
+from flashbench.preflight.finding import CannotCheck, Finding, in_short
 from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.in_git import how_to_get
-from flashbench.preflight.source.libraries import LOADERS, is_made
+from flashbench.preflight.source.libraries import LOADERS, is_made, makes_libraries
 from flashbench.preflight.source.python_modules import built
 from flashbench.preflight.source.references import called_modules
 from flashbench.preflight.source.removed import removed_units
@@ -30,31 +30,41 @@ _STRINGS = re.compile(r"(?m)^(\w+)\(.*(?<!#)#\s*[A-Za-z_]")
 _MODULE = (
     r"\b(?:PYBIND11_MODULE|NB_MODULE)\s*\(\s*(?:{name}|TORCH_EXTENSION_NAME)\b|\bPyInit_{name}\b"
 )
+_OPS = "torch.ops."
+_OPERATORS = re.compile(r"torch\.ops\.(\w+)")
+_REGISTERS = re.compile(r"\bTORCH_LIBRARY(?:_FRAGMENT|_IMPL)?\s*\(\s*(\w+)|\.op\(\s*\"(\w+)::")
 _C_NAMES = re.compile(r'extern\s*"C"')
 Nodes = tuple[ast.AST, ...]
 
 
-def name_not_bound(tree: SourceTree) -> Iterator[Finding]:
+def name_not_bound(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     """Find a name that Python takes from a module of the build, or from a library that it loads,
     and that no source of theirs has."""
     if unread := units_without_source(tree):
         raise CannotCheck(f"{unread} may define anything")
-    words = (*built(tree).last, *LOADERS)
+    words, doubts = (*built(tree).last, *LOADERS), list[str]()
     for file in called_modules(tree):
         text = tree.read(file).text
-        if not any(word in text for word in words):
+        spaces = _OPERATORS.findall(text) if _OPS in text else ()
+        if _namespaces(tree).isdisjoint(spaces) and not any(word in text for word in words):
             continue
         try:
             nodes = nodes_of(text)
         except UNREADABLE:
             continue
         modules, libraries = _modules(tree, nodes), _libraries(tree, file)
+        doubts += _kept_elsewhere(tree, file, libraries)
         uses = [*_imported(tree, nodes), *_taken(nodes, modules.keys() | libraries.keys())]
+        uses += _operators(nodes, text)
         reported = set[str]()
         for owner, name, line in uses:
             if name in reported or is_optional(text, line):
                 continue
-            if library := libraries.get(owner, ""):
+            if owner.startswith(_OPS):
+                space = owner.removeprefix(_OPS)
+                known = space not in _namespaces(tree) or _is_operator(tree, space, name)
+                found = f"calls {owner}.{name}: no source registers it"
+            elif library := libraries.get(owner, ""):
                 known = _exports(tree, name)
                 found = f'calls {name} of {library}: no unit defines it as extern "C"'
             else:
@@ -68,6 +78,49 @@ def name_not_bound(tree: SourceTree) -> Iterator[Finding]:
                     f"{file}:{line}", f"correct it, or bind {name} in a unit of the build"
                 )
                 yield Finding(f"{file}:{line}", found + what, fix)
+    yield from in_short(doubts)
+
+
+def _operators(nodes: Nodes, text: str) -> Iterator[tuple[str, str, int]]:
+    """Operators of PyTorch that are read, but for those that the file sets."""
+    named = [
+        (dotted(node.value), node.attr, node.lineno, isinstance(node.ctx, ast.Store))
+        for node in (nodes if _OPS in text else ())
+        if isinstance(node, ast.Attribute) and _OPERATORS.fullmatch(dotted(node.value))
+    ]
+    given = {one[:2] for one in named if one[3] and not is_optional(text, one[2])}
+    yield from (one[:3] for one in named if not one[3] and one[:2] not in given)
+
+
+@lru_cache(maxsize=1)
+def _namespaces(tree: SourceTree) -> frozenset[str]:
+    """Namespaces in which units register operators of PyTorch."""
+    sources = map(tree.read, tree.units)
+    texts = (one.code for one in sources if "TORCH_LIBRARY" in one.text or ".op(" in one.text)
+    return frozenset(one for text in texts for pair in _REGISTERS.findall(text) for one in pair)
+
+
+def _is_operator(tree: SourceTree, space: str, name: str) -> bool:
+    """Whether a source registers an operator, in C++ or in Python."""
+    quoted = re.compile(rf"[\"'](?:{space}::)?{re.escape(name)}\b")
+    scripts = (file for file in tree.files if file.endswith(".py"))
+    return _has_literal(tree, name) or any(quoted.search(tree.read(one).text) for one in scripts)
+
+
+def _kept_elsewhere(tree: SourceTree, file: str, known: dict[str, str]) -> Iterator[str]:
+    """Where a file loads a library of the build that it gives no name of its own."""
+    text = tree.read(file).text
+    if not any(loader in text for loader in LOADERS):
+        return
+    script, named = SetupScript(text, file), set(known.values())
+    for node in script.nodes:
+        if not isinstance(node, ast.Call) or not node.args or "ops" in dotted(node.func):
+            continue
+        if dotted(node.func).rpartition(".")[2] in LOADERS:
+            names = {one.text.rpartition("/")[2] for one in script.values(node.args[0])}
+            ours = [one for one in names if ANY in one or is_made(tree, one, file)]
+            if ours and not named.issuperset(names) and makes_libraries(tree):
+                yield f"{file}:{node.lineno} loads a library, and text does not tell who calls it"
 
 
 def _removed(tree: SourceTree, name: str) -> tuple[str, str]:
@@ -147,7 +200,8 @@ def _binds(tree: SourceTree, module: str) -> bool:
 def _literals(tree: SourceTree) -> frozenset[str]:
     """What literals of the sources begin with: a name, or that of a schema."""
     texts = (tree.read(file).code for file in (*tree.units, *tree.headers))
-    return frozenset(found.partition("(")[0] for text in texts for found in _LITERAL.findall(text))
+    found = (one.partition("(")[0] for text in texts for one in _LITERAL.findall(text))
+    return frozenset(one.rpartition("::")[2].partition(".")[0] for one in found)
 
 
 @lru_cache(maxsize=1)

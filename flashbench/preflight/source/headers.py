@@ -107,11 +107,12 @@ def needed_folder(
 def _by_header(
     tree: SourceTree, unanswered: list[tuple[str, Include]]
 ) -> dict[str, list[tuple[str, Include]]]:
-    """Group includes by header: by its path if git had it, or by its folder if that is gone as a
-    whole, else by its name."""
+    """Group includes by header: by the path that differs in case alone, or that git had, or by its
+    folder if that is gone as a whole, else by its name."""
     groups: dict[str, list[tuple[str, Include]]] = defaultdict(list)
     for name, include in unanswered:
-        wanted = lost_header(tree, name, include.name) or _plain(include.name)
+        wanted = _other_case(tree, include.name) or lost_header(tree, name, include.name)
+        wanted = wanted or _plain(include.name)
         groups[gone_folder(tree, wanted) or wanted].append((name, include))
     return groups
 
@@ -127,8 +128,10 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
     is_gone = had(tree, wanted) and not found_in_git(tree, wanted)
     what, fix = how_to_get(tree, wanted if had(tree, wanted) else beside)
     if kin:
-        new = kin[-len(include.name) :]
-        fix = replace(tree.read(name).text, f"{name}:{include.line}", include.name, new)
+        fix = " && ".join(
+            replace(tree.read(file).text, f"{file}:{one.line}", one.name, kin[-len(one.name) :])
+            for file, one in group
+        )
     return Finding(
         f"{name}:{include.line}",
         f'#include "{include.name}": no such file'

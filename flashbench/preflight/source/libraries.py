@@ -111,6 +111,12 @@ def _libraries(tree: SourceTree) -> frozenset[str]:
     return frozenset(made - {"lib.so"})
 
 
+def makes_libraries(tree: SourceTree) -> bool:
+    """Whether CMake or make may make a library that is no module."""
+    files = filter(is_cmake, tree.build_files)
+    return bool(_libraries(tree)) or any(targets(tree, file) for file in files)
+
+
 def _computed(tree: SourceTree) -> bool:
     files = (file for file in tree.build_files if is_build(file))
     return any(
