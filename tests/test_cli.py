@@ -30,6 +30,19 @@ def test_help_lists_the_commands_without_torch() -> None:
         assert f"\n  {name}" in done.stdout
 
 
+@pytest.mark.parametrize("arguments", [["plan"], ["plan", "profile"]])
+def test_a_group_names_its_commands(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To whoever names none, or another."""
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.endswith(". Choose from: run, compare, bisect, backfill\n")
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_explains_itself(name: str) -> None:
     """`flashbench COMMAND --help` works for every command."""

@@ -102,7 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     except FlashbenchError as error:
         _fail(str(error), error.exit_code)
     except click.ClickException as error:
-        _fail(error.format_message(), Exit.USAGE)
+        _fail(error.format_message() + _commands_of(error), Exit.USAGE)
     except (click.Abort, KeyboardInterrupt):
         # Commands that measure handle Ctrl-C themselves: nothing was measured here.
         _fail("interrupted", Exit.NOT_MEASURED)
@@ -115,6 +115,14 @@ def main(arguments: list[str] | None = None) -> None:
         traceback.print_exc()
         _fail(f"a bug in flashbench: {type(error).__name__}: {error}", Exit.NOT_MEASURED)
     sys.exit(result if isinstance(result, int) else Exit.PASS)
+
+
+def _commands_of(error: click.ClickException) -> str:
+    """The commands of a group that was asked for none, or for another."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None or context.parent is None or not isinstance(context.command, click.Group):
+        return ""
+    return f" Choose from: {', '.join(context.command.list_commands(context))}"
 
 
 def _require_directory() -> None:

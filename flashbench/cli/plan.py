@@ -62,6 +62,7 @@ def _plan_of(planned: click.Command) -> click.Command:
 @click.command(
     "plan",
     cls=_Plans,
+    no_args_is_help=False,
     epilog="Exit codes: 0, also where it is over --budget; 2 usage. docs/cost.md says how the "
     "estimate is made.",
 )
