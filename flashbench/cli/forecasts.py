@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 # For a repository without a timed build or check.
 _BUILD, _CHECK = Seconds(5, 60, 600), Seconds(1, 3, 15)
+_NONE = Seconds()
 _COPY = Seconds(0.05, 0.2, 2)  # if nothing is compiled
 
 
@@ -173,17 +174,20 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     found = _forecast("bisect", ends, known, plan, options)
     suspects = sum(asked.changes()) if speed else asked.builds()
     halving = math.ceil(math.log2(suspects + 1))
-    found.what = f"{asked.graph.size} commits, {suspects} that change what is built or imported"
-    most = suspects if speed or not options["quick"] else halving + 2
-    count = Seconds(min(2, suspects), min(halving + 4, most), most)
+    size, change = asked.graph.size, "changes" if suspects == 1 else "change"
+    found.what = (
+        f"{size} commit{'s' * (size != 1)}, {suspects} that {change} what is built or imported"
+    )
+    most = max(0, (halving + 2 if options["quick"] else suspects) - 2)
+    between = Seconds(0, min(halving + 2, most), most)  # none, if nothing is broken
     launches = None
     if speed and suspects:
         rule = options["tolerance"], options["confidence"]
         launches = launches_of_search(suspects, ends, known, *rule)
-        count = launches.commits + Seconds(2, 2, 2)
+        between = launches.commits
     jobs = options["jobs"] or (1 if speed else default_jobs())
-    everything = [asked.good, *(commit.revision for commit in asked.commits)]
-    _add_builds(found, project, everything, jobs, options, count)
+    inside = [commit.revision for commit in asked.commits[:-1]]
+    _add_builds(found, project, [asked.good, asked.bad], jobs, options, inside, between)
     if launches is not None:
         found.parts += launches.parts
         found.sources += [source(known, ends), *launches.sources]
@@ -253,21 +257,26 @@ def _add_builds(
     revisions: "Sequence[Revision]",
     jobs: int,
     options: dict[str, Any],
-    tried: Seconds | None = None,
+    searched: "Sequence[Revision]" = (),
+    looks: Seconds = _NONE,
 ) -> None:
     """Add the builds missing from the cache, which is empty on another machine, and the checks of
-    builds. tried: how many revisions a search looks at."""
+    builds. searched: further revisions, of which a search looks at `looks`."""
     from flashbench.builds import cache_directory
     from flashbench.revisions import outlook
 
     cache, costs = cache_directory(), store.load()
     with TemporaryDirectory() as empty:
         elsewhere = bool(options.get("on"))
-        missing = outlook.to_build(project, revisions, Path(empty) if elsewhere else cache)
-    count = Seconds(missing, missing, missing)
-    if tried is not None:
-        share = missing / max(1, len(revisions))
-        count = Seconds(*(math.ceil(n * share) for n in (tried.low, tried.likely, tried.high)))
+        place = Path(empty) if elsewhere else cache
+        missing = outlook.to_build(project, revisions, place)
+        all_missing = missing
+        if searched:
+            all_missing = outlook.to_build(project, [*revisions, *searched], place)
+    share = (all_missing - missing) / max(1, len(searched))
+    count = Seconds(
+        *(missing + math.ceil(n * share) for n in (looks.low, looks.likely, looks.high))
+    )
     each, check = (
         outlook.build_seconds(project, cache, costs),
         outlook.check_seconds(project, costs),
@@ -287,7 +296,7 @@ def _add_builds(
             count.high * taken.high,
         )
         found.parts.append(Part(what, count.likely, seconds, device=False))
-    if not missing:
+    if not all_missing:
         found.parts.append(Part("builds", 0, Seconds(), device=False))
 
 
