@@ -36,6 +36,13 @@ from flashbench.verdict import Outcome, outcome_of
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.fixture
+def without_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask families for their alarms alone: their own promises would cost a second a case."""
+    monkeypatch.setattr("flashbench.aa.detectable_changes", lambda *_: {})
+
+
+@pytest.mark.usefixtures("without_promises")
 def test_launches_are_cut_into_comparisons() -> None:
     """45 launches are three comparisons of 14; the three that are left over are in none."""
     run = make_pair(np.random.default_rng(1), cases=make_cases(4), launches=45)
@@ -47,6 +54,7 @@ def test_launches_are_cut_into_comparisons() -> None:
     assert all(0.004 < (noise.deviation or 0) < 0.012 for noise in found.cases)
 
 
+@pytest.mark.usefixtures("without_promises")
 def test_a_difference_is_an_alarm_in_every_comparison() -> None:
     """Where the copies do differ, by much, every comparison of that case is an alarm."""
     run = make_pair(
@@ -77,6 +85,7 @@ def alarmed_by_compare(run: RunFile) -> tuple[RunFile, set[str]]:
     return grown, alarmed
 
 
+@pytest.mark.usefixtures("without_promises")
 @pytest.mark.parametrize("seed", range(4))
 def test_looks_are_those_of_compare(seed: int) -> None:
     """Each comparison's alarms are those of `compare` on these launches, which measures no case
@@ -130,14 +139,11 @@ def found_by(launches: int, deviation: float, family: int, change: float, seed: 
     ("deviation", "launches", "family"),
     [(0.01, 20, 8), (0.01, 20, 64), (0.001, 8, 64), (0.001, 13, 64), (0.0005, 12, 64)],
 )
-def test_what_is_promised_is_found(
-    deviation: float, launches: int, family: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("without_promises")
+def test_what_is_promised_is_found(deviation: float, launches: int, family: int) -> None:
     """A change promised at 80 %, and any larger one, is FASTER in 80 % of fresh cases, about."""
     ratios = deviation * np.random.default_rng(3).standard_normal(400)
     promised = detectable_changes(ratios, family, 0.01, 0.05)[0.8][launches - 1]
-    # The fresh families are asked for their alarms alone, and not for promises of their own.
-    monkeypatch.setattr("flashbench.aa.detectable_changes", lambda *_: {})
     if np.isinf(promised):
         # So close together, launches wait for the signs: no large change is found either.
         assert found_by(launches, deviation, family, 0.05, 5) < 0.5
@@ -196,6 +202,7 @@ def test_chance_of_alarms_is_binomial(trials: int, share: float, probability: fl
     assert chance_of_as_many(Rate(count, trials), probability) == pytest.approx(exact, abs=1e-9)
 
 
+@pytest.mark.usefixtures("without_promises")
 @pytest.mark.parametrize(("count", "trials"), [(1, 2), (3, 20), (9, 100)])
 def test_one_family_more_is_too_many(count: int, trials: int) -> None:
     """So many alarms at 95 % may be chance, one more is not: 2 of 2, 4 of 20, 10 of 100."""
