@@ -147,6 +147,26 @@ def folder_of_units_removed(project: Repository) -> None:
     project.commit("Remove a chip")
 
 
+def template_renamed(project: Repository) -> None:
+    """The body and its instantiations, not the declaration that is called."""
+    text = (project.root / "csrc/forward.cu").read_text()
+    project.write("csrc/forward.cu", text.replace("void launch", "void start"))
+    project.commit("Rename")
+
+
+def instantiation_moved_and_lost(project: Repository) -> None:
+    """The unit that had it was removed when another one took it, which has lost it since."""
+    body_in_a_header(project)
+    project.git("mv", "csrc/forward_bf16.cu", "csrc/bf16.cu")
+    project.edit("setup.py", "csrc/forward_bf16.cu", "csrc/bf16.cu")
+    project.commit("Name it shorter")
+    project.git("mv", "csrc/bf16.cu", "csrc/forward_bf16.cu")
+    project.edit("setup.py", "csrc/bf16.cu", "csrc/forward_bf16.cu")
+    project.commit("Name it back")
+    project.edit("csrc/forward_bf16.cu", BF16, "")
+    project.commit("Lose")
+
+
 def units_of_a_folder_removed(project: Repository) -> None:
     """By name in setup.py, and the folder stays."""
     project.git("rm", "-q", "csrc/forward.cu", "csrc/combine.cpp")
@@ -181,6 +201,16 @@ DISPATCHED: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "csrc/bindings.cpp:20",
         "and 2 more like it, which csrc/forward.cu does not instantiate; DISPATCH of "
         "csrc/bindings.cpp asks for double",
+    ),
+    template_renamed: (
+        "explicit instantiations",
+        "csrc/bindings.cpp:5",
+        "is declared and has no body; csrc/forward.cu has that of start",
+    ),
+    instantiation_moved_and_lost: (
+        "explicit instantiations",
+        "csrc/bindings.cpp:7",
+        "calls launch<bf16, 64>, which csrc/forward_bf16.cu does not instantiate",
     ),
     folder_of_units_removed: (
         "bindings against units",

@@ -17,6 +17,7 @@ from flashbench.preflight.source.functions import functions_of, macro_with
 from flashbench.preflight.source.generated import written_by_a_generator
 from flashbench.preflight.source.left_out import bring_back, removed_with
 from flashbench.preflight.source.listings import add_to_build
+from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.symbols import named_causes
 from flashbench.preflight.source.templates import (
     BRACKETS,
@@ -24,6 +25,7 @@ from flashbench.preflight.source.templates import (
     Types,
     covers,
     kind_of,
+    made_at,
     removed_makers,
     spelled,
     templates_of,
@@ -58,8 +60,8 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Lack:
-    """What a call lacks. said: why; unit: where it should be; fix: "" to add it there; cause: the
-    unit or folder that has it, and that the build lacks."""
+    """What a call lacks. said: why; unit: where it should be; fix: "" to add it there; cause: what
+    other calls lack, too: the unit or folder that has it, or the template's body."""
 
     call: _Call
     types: Types
@@ -71,15 +73,6 @@ class _Lack:
     @property
     def asked(self) -> str:
         return _written(self.call.name, self.types)
-
-    @property
-    def defect(self) -> tuple[str, ...]:
-        """What lacks of one defect share: the cause, the macro and its type, or the call."""
-        if self.cause:
-            return (self.cause,)
-        call = self.call
-        at = (call.by,) if call.by and self.unit else (call.user, str(call.line), self.said)
-        return (*at, kind_of(self.types)) if call.by else at
 
 
 def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
@@ -99,7 +92,7 @@ def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     build, doubts, reported = build_of(tree), list[str](), set[tuple[str, Types]]()
     if build.unknown:
         yield CannotCheck(f"{build.unknown}, so that units left out are not seen")
-    defects = dict[tuple[str, ...], list[_Lack]]()
+    lacks = list[_Lack]()
     for user, seen in _users(tree, wanted):
         asked_for = wanted & functions_of(tree).words(user)
         for call in _calls(tree, user, {one for one in asked_for if _may_lack(tree, seen, one)}):
@@ -112,12 +105,26 @@ def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
                     asked = _written(call.name, types)
                     doubts.append(f"{user}:{call.line}: {lack} may instantiate {asked}")
                 elif lack is not None:
-                    defects.setdefault(lack.defect, []).append(lack)
-    named = (
-        named_causes(tree) if any(one.cause for those in defects.values() for one in those) else ()
-    )
-    yield from (_finding(tree, those) for those in defects.values() if those[0].cause not in named)
+                    lacks.append(lack)
+    named = named_causes(tree) if any(one.cause for one in lacks) else ()
+    defects = (those for those in _defects(lacks) if those[0].cause not in named)
+    yield from (_finding(tree, those) for those in defects)
     yield from in_short(doubts)
+
+
+def _defects(lacks: list[_Lack]) -> list[list[_Lack]]:
+    """What calls lack, by defect: by cause, or by call, or by the macro that asks for a type of all
+    of them."""
+    calls = defaultdict[tuple[str, ...], list[_Lack]](list)
+    for one in lacks:
+        at = one.call.user, str(one.call.line), one.call.name
+        calls[(one.cause,) if one.cause else (*at, "" if one.unit else one.said)].append(one)
+    found = defaultdict[tuple[object, ...], list[_Lack]](list)
+    for key, those in calls.items():
+        by, kinds = those[0].call.by, frozenset(kind_of(one.types) for one in those)
+        alike = by and those[0].unit and not those[0].cause
+        found[(by, kinds) if alike else key] += those
+    return list(found.values())
 
 
 def _users(tree: SourceTree, wanted: Set[str]) -> Iterator[tuple[str, Set[str]]]:
@@ -137,11 +144,9 @@ def _finding(tree: SourceTree, lacks: list[_Lack]) -> Finding:
     one, more = lacks[0], len(lacks) - 1
     others = f" and {more} more like it" if more else ""
     found = f"calls {one.asked}{others}, which {one.said}"
-    if more and one.call.by and one.unit:
-        files = (
-            file for file in tree.closure(one.call.user) if one.call.by in tree.read(file).bodies
-        )
-        of = f" of {file}" if (file := next(files, "")) else ""
+    if len({(each.call.user, each.call.line) for each in lacks}) > 1 and one.call.by and one.unit:
+        seen = tree.closure(one.call.user)
+        of = next((f" of {file}" for file in seen if one.call.by in tree.read(file).bodies), "")
         found += f"; {one.call.by}{of} asks for {kind_of(one.types)}"
     return Finding(f"{one.call.user}:{one.call.line}", found, one.fix or _add(tree, lacks))
 
@@ -172,7 +177,8 @@ def _may_lack(tree: SourceTree, seen: Set[str], name: str) -> bool:
     files = _holders(found, name)
     visible = bool(found.bodies[name]) and not seen.isdisjoint(files)
     left_out = any(build_of(tree).leaves_out(file) for file, _ in found.made[name])
-    return bool(files and not visible) or bool(found.promised[name]) or left_out
+    without = bool(found.declared[name]) and not files and not found.made[name]
+    return bool(files and not visible) or bool(found.promised[name]) or left_out or without
 
 
 def _lack(tree: SourceTree, call: _Call, types: Types, seen: Set[str]) -> _Lack | str | None:
@@ -199,7 +205,11 @@ def _lack(tree: SourceTree, call: _Call, types: Types, seen: Set[str]) -> _Lack 
         said = "is declared as a specialisation and defined nowhere"
         lack = _Lack(call, types, said, fix=search)
     elif not files:
-        return None
+        if found.made[name] or seen.isdisjoint(found.declared[name]):
+            return None
+        search = f"git log --all --oneline -S'{name}('"
+        said = f"is declared and has no body{_renamed(tree, name)}"
+        lack = _Lack(call, types, said, fix=search, cause=f"{name}<>")
     elif found.bodies[name]:
         if not seen.isdisjoint(files) or seen.isdisjoint(found.declared[name]):
             return None
@@ -212,12 +222,40 @@ def _lack(tree: SourceTree, call: _Call, types: Types, seen: Set[str]) -> _Lack 
     else:
         said = f"nothing specialises, as {files[0]} does for other types"
         lack = _Lack(call, types, said, files[0])
-    removed = removed_makers(tree, name)
-    if gone := next((file for file, made in removed if covers(made, types)), ""):
+    if gone := _removed_maker(tree, name, types):
         cause, whole = removed_with(tree, gone)
         said = f"{gone} instantiated, which was removed{whole}"
         return _Lack(call, types, said, fix=bring_back(tree, gone), cause=cause)
     return found.may_make.get(name) or _may_be_elsewhere(tree, name) or lack
+
+
+def _renamed(tree: SourceTree, name: str) -> str:
+    """The only body that nothing declares, of a template with as many parameters, to end a
+    sentence; "" if there is none."""
+    found = templates_of(tree)
+    (count,) = found.parameters[name]
+    alike = [
+        (other, file)
+        for other, files in found.bodies.items()
+        for file in files
+        if found.parameters[other] == {count} and found.made[other] and not found.declared[other]
+    ]
+    names = {other for other, _ in alike}
+    return f"; {alike[0][1]} has that of {alike[0][0]}" if len(names) == 1 else ""
+
+
+def _removed_maker(tree: SourceTree, name: str, types: Types) -> str:
+    """The last removed unit that instantiated a template for these types; "" if there is none, or
+    if a unit that is here did so when it was removed, too."""
+    removed = removed_makers(tree, name)
+    if gone := next((file for file, made in removed if covers(made, types)), ""):
+        commit = removed_files(tree)[gone].removesuffix("^") or "HEAD"
+        units = [one for one in tree.units if one in (tree.committed or ())]
+        if commit != "HEAD" and any(
+            covers(one, types) for _, one in made_at(tree, units, commit, name)
+        ):
+            return ""
+    return gone
 
 
 def _instantiating(tree: SourceTree, name: str, types: Types, files: list[str]) -> str:
@@ -259,7 +297,7 @@ def _may_be_elsewhere(tree: SourceTree, name: str) -> str:
     word = re.compile(rf"\b{name}\b")
     others = [file for file in tree.files if file.endswith(_INCLUDED)]
     others += [file for file in tree.of_modules if file.endswith((*UNITS, *HEADERS))]
-    if not all(tree.modules.values()):
+    if not (all(tree.modules.values()) or templates_of(tree).bodies[name]):
         return "a submodule that was not fetched"
     if written_by_a_generator(tree, name):
         return "a script"

@@ -48,12 +48,12 @@ def removed_units(tree: SourceTree) -> dict[str, SourceText]:
     """Texts of removed units, latest first."""
     wanted = [(file, at) for file, at in removed_files(tree).items() if file.endswith(UNITS)]
     found = {}
-    for (file, _), text in zip(wanted[:_MOST], _texts(tree, wanted[:_MOST]), strict=False):
+    for (file, _), text in zip(wanted[:_MOST], texts_at(tree, wanted[:_MOST]), strict=False):
         found[file] = SourceText(text)
     return found
 
 
-def _texts(tree: SourceTree, wanted: list[tuple[str, str]]) -> Iterator[str]:
+def texts_at(tree: SourceTree, wanted: list[tuple[str, str]]) -> Iterator[str]:
     """Read files at revisions from git; "" for what it cannot give."""
     names = "".join(f"{at}:./{file}\n" for file, at in wanted if "\n" not in file)
     try:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from flashbench.builds.missing_symbol import last_angled
 from flashbench.preflight.source.aliases import resolved
 from flashbench.preflight.source.cxx import SourceText, split_arguments
-from flashbench.preflight.source.removed import removed_units
+from flashbench.preflight.source.removed import removed_units, texts_at
 from flashbench.preflight.source.tree import SourceTree
 
 # Bounded, so that matching takes linear time on any text.
@@ -75,6 +75,14 @@ class Templates:
 @lru_cache(maxsize=1)
 def templates_of(tree: SourceTree) -> Templates:
     return _of_files(((file, tree.read(file)) for file in (*tree.units, *tree.headers)), tree)
+
+
+def made_at(
+    tree: SourceTree, units: list[str], revision: str, name: str
+) -> list[tuple[str, Types]]:
+    """What units instantiated of a template at a revision, each with the types."""
+    texts = texts_at(tree, [(unit, revision) for unit in units])
+    return _of_files(zip(units, map(SourceText, texts), strict=False)).made[name]
 
 
 @lru_cache(maxsize=256)
