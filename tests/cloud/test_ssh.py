@@ -20,7 +20,7 @@ from synthetic import make_cases, make_run
 from flashbench.cloud import job
 from flashbench.cloud.follow import take_home
 from flashbench.profile import model as profiles
-from flashbench.runfile import load, save
+from flashbench.runfile import Costs, load, save
 
 GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 pytestmark = [
@@ -96,8 +96,9 @@ def test_a_profile_comes_home_with_its_raw_reports(
     assert "p.json: already exists" in capsys.readouterr().err
     fetched = Path(os.environ["XDG_STATE_HOME"])
     (kept,) = (path.parent for path in fetched.rglob("results/p.json"))
-    take_home(kept / "p.json", Path("there/new.json"), print)
+    take_home(kept / "p.json", Path("there/new.json"), print, Costs(rented_seconds=90.0))
     new = profiles.load(Path("there/new.json"))
+    assert new.rented_seconds == 90.0
     assert [one.report for one in new.subjects] == ["new-flashbench.ncu-rep", "new-sdpa.ncu-rep"]
     assert all(Path("there", one.report).read_text() == "raw" for one in new.subjects)
 
