@@ -10,7 +10,8 @@ from typing import Literal
 
 from flashbench.log_axis import LogAxis
 
-AT_ONCE = 12  # panels that a page shows of a figure with more
+NOT_FOLDED = 18  # panels; of a figure with more a page shows AT_ONCE
+AT_ONCE = 12
 Numbers = Sequence[float]
 Ends = tuple[float, float]
 
@@ -131,7 +132,7 @@ class Figure:
 
 def folded(panels: Sequence[Panel]) -> tuple[list[Panel], list[tuple[str, list[Panel]]]]:
     """The panels that a page shows at once, some of every group, and the others by group."""
-    if len(panels) <= AT_ONCE:
+    if len(panels) <= NOT_FOLDED:
         return [*panels], []
     groups: dict[str, list[Panel]] = {}
     for panel in panels:
