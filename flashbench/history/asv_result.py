@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.damage import UNREADABLE
+from flashbench.history import names
 from flashbench.other_tools import document
-from flashbench.other_tools.asv_file import AsvFile, Decoder, Params, damaged
+from flashbench.other_tools.asv_file import AsvFile, Decoder, Params, Samples, damaged
 
 FloatArray = NDArray[np.float64]
 # What a history needs of asv_row.WRITTEN_COLUMNS; `series._points` turns them into `model.Points`.
@@ -44,7 +45,8 @@ class ResultFile(NamedTuple):
 
     numbers: (len(READ_COLUMNS), combinations of all rows, row after row); NaN where the file has
     none. failed: (combinations of all rows,), whether it was tried without a result; other NaN were
-    skipped. measuring_seconds, build_seconds: what it took, 0 if unknown.
+    skipped. samples: of each row, (combinations, launches) of names.SHOWN_RATIOS, else (0, 0).
+    measuring_seconds, build_seconds: what it took, 0 if unknown.
     """
 
     commit: str
@@ -52,6 +54,7 @@ class ResultFile(NamedTuple):
     rows: list[Row]
     numbers: FloatArray
     failed: NDArray[np.bool_]
+    samples: list[NDArray[np.float32]]
     measuring_seconds: float = 0.0
     build_seconds: float = 0.0
 
@@ -79,6 +82,7 @@ def _arrays(file: AsvFile) -> ResultFile:
     rows: list[Row] = []
     numbers: list[list[float | None]] = [[] for _ in READ_COLUMNS]
     failed: list[bool] = []
+    samples = []
     for row in file.rows:
         columns = row.columns(READ_COLUMNS)
         result = columns[0]
@@ -91,8 +95,21 @@ def _arrays(file: AsvFile) -> ResultFile:
             joined += [None] * count if column is None else column
         failed += [True] * count if result is None else [value is None for value in result]
         rows.append(Row(row.benchmark, row.version, row.params))
+        samples.append(_padded(row.samples() if row.benchmark in names.SHOWN_RATIOS else None))
     found = np.array(numbers, dtype=np.float64)  # None becomes NaN
     builds = sum((one for name, one in file.durations.items() if name.startswith(BUILD)), 0.0)
     measuring = sum(file.durations.values(), -builds)
     absent = np.array(failed, dtype=bool)
-    return ResultFile(file.commit, file.environment, rows, found, absent, measuring, builds)
+    return ResultFile(
+        file.commit, file.environment, rows, found, absent, samples, measuring, builds
+    )
+
+
+def _padded(samples: Samples | None) -> NDArray[np.float32]:
+    """Their ratios, NaN after the last and for what no ratio can be."""
+    launches = [one or [] for one in samples or []]
+    found = np.full((len(launches), max(map(len, launches), default=0)), np.nan, np.float32)
+    for place, ratios in enumerate(launches):
+        found[place, : len(ratios)] = ratios
+    found[~(found > 0) | np.isinf(found)] = np.nan
+    return found

@@ -72,14 +72,14 @@ def load(
         if taken := Spent(file.measuring_seconds, builds=file.build_seconds, rate=rate):
             spent[folder.name, place].append(taken)
         start = 0
-        for row in file.rows:
+        for row, samples in zip(file.rows, file.samples, strict=True):
             end = start + row.combinations
             environment = names.environment(file.environment, row.benchmark)
             key = SeriesKey(
                 folder.name, environment, row.benchmark, row.version or now(row.benchmark)
             )
             collected[key].add(
-                place, row.params, file.numbers[:, start:end], file.failed[start:end]
+                place, row.params, file.numbers[:, start:end], file.failed[start:end], samples
             )
             start = end
     series = [

@@ -35,11 +35,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Estimates along the commits, at most one per commit; each array is (points,).
+    """Estimates along the commits, at most one per commit; each array is (points,), but samples.
 
     low, high: asv's 99 % interval of the median, NaN with too few samples. q25, q75: quartiles of
     the samples, NaN if unknown. launches: the number of processes behind the median, 0 if unknown.
-    p90, p99: percentiles over all samples of all launches, NaN if unknown.
+    p90, p99: percentiles over all samples of all launches, NaN if unknown. samples: (points,
+    launches) of ratios by a device's default metric, NaN beyond those kept; (0, 0) of others.
     """
 
     commit: IntArray  # ascending
@@ -51,6 +52,7 @@ class Points:
     launches: IntArray
     p90: FloatArray
     p99: FloatArray
+    samples: NDArray[np.floating] = field(default_factory=lambda: np.empty((0, 0), np.float32))
 
     def __len__(self) -> int:
         return len(self.commit)

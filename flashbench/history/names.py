@@ -47,6 +47,10 @@ OURS = {
 }
 
 
+# The ratios whose mean over cases is shown (site/standings.py).
+SHOWN_RATIOS = frozenset(str(Name(*one, RATIO)) for one in DEFAULT_METRIC.items())
+
+
 def environment(name: str, benchmark: str) -> str:
     """The environment of a result; for our benchmarks, `asv run` and run files share one."""
     ours = benchmark in OURS

@@ -33,10 +33,12 @@ class _Entry(msgspec.Struct, array_like=True):
     rows: msgspec.Raw
     numbers: memoryview
     failed: memoryview
+    samples: list[tuple[int, memoryview]]  # launches of a combination, and the numbers
     measuring_seconds: float
     build_seconds: float
 
 
+_NO_SAMPLES = np.empty((0, 0), np.float32)
 _ROWS = msgspec.msgpack.Decoder(list[Row])
 _ENTRY = msgspec.msgpack.Decoder(_Entry)
 _ENCODER = msgspec.msgpack.Encoder()
@@ -68,6 +70,7 @@ class ReadCache:
             msgspec.Raw(_ENCODER.encode(file.rows)),
             memoryview(file.numbers.tobytes()),
             memoryview(file.failed.tobytes()),
+            [(one.shape[1], memoryview(one.tobytes())) for one in file.samples],
             file.measuring_seconds,
             file.build_seconds,
         )
@@ -97,8 +100,12 @@ class ReadCache:
         numbers = np.frombuffer(entry.numbers, dtype=np.float64).reshape(len(READ_COLUMNS), -1)
         if len(failed) != sum(row.combinations for row in known) or len(failed) != numbers.shape[1]:
             raise ValueError("numbers do not match combinations")
+        samples = [
+            np.frombuffer(one, dtype=np.float32).reshape(-1, width) if width else _NO_SAMPLES
+            for width, one in entry.samples
+        ]
         taken = entry.measuring_seconds, entry.build_seconds
-        return ResultFile(entry.commit, entry.environment, known, numbers, failed, *taken)
+        return ResultFile(entry.commit, entry.environment, known, numbers, failed, samples, *taken)
 
 
 def key_of(path: Path) -> str:

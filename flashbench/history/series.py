@@ -36,25 +36,42 @@ class Collected:
         # Of each row: (len(asv_result.READ_COLUMNS), combinations of the row).
         self.numbers: list[FloatArray] = []
         self.failed: list[NDArray[np.bool_]] = []
+        self.samples: list[NDArray[np.float32]] = []  # of each row, as in asv_result.ResultFile
         self._known: tuple[Params, IntArray] | None = None
 
     def add(
-        self, commit: int, params: Params, numbers: FloatArray, failed: NDArray[np.bool_]
+        self,
+        commit: int,
+        params: Params,
+        numbers: FloatArray,
+        failed: NDArray[np.bool_],
+        samples: NDArray[np.float32],
     ) -> None:
         self.commits.append(commit)
         self.places.append(self._places(params))
         self.numbers.append(numbers)
         self.failed.append(failed)
+        self.samples.append(samples)
 
     def sort(self) -> None:
         """Sort rows by commit, stably."""
         order = np.argsort(self.commits, kind="stable").tolist()
-        for rows_ in (self.commits, self.places, self.numbers, self.failed):
+        for rows_ in (self.commits, self.places, self.numbers, self.failed, self.samples):
             rows_[:] = [rows_[index] for index in order]
 
     def column(self, index: int) -> FloatArray:
         """One of asv_result.READ_COLUMNS over all rows."""
         return np.concatenate([numbers[index] for numbers in self.numbers])
+
+    def all_samples(self) -> NDArray[np.float32]:
+        """The samples of all rows, (combinations, launches); (0, 0) without any."""
+        width = max(one.shape[1] for one in self.samples)
+        sizes = [len(places) for places in self.places]
+        found = np.full((sum(sizes) if width else 0, width), np.nan, np.float32)
+        for end, size, one in zip(itertools.accumulate(sizes), sizes, self.samples, strict=True):
+            if one.size:
+                found[end - size : end, : one.shape[1]] = one
+        return found
 
     def _places(self, params: Params) -> IntArray:
         if self._known is None or self._known[0] != params:
@@ -84,7 +101,10 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
     columns = [
         _taken(collected.column(index), order) for index in range(len(asv_result.READ_COLUMNS))
     ]
-    points = _points(commit[order], columns, ours is not None)
+    samples = collected.all_samples()
+    points = _points(
+        commit[order], columns, samples[order] if samples.size else samples, ours is not None
+    )
     every = np.arange(len(collected.combinations) + 1)
     point_ends = np.searchsorted(combination[order], every).tolist()
     failed_ends = np.searchsorted(combination[failed], every).tolist()
@@ -130,7 +150,12 @@ def _possible(value: FloatArray, unit: str) -> NDArray[np.bool_]:
     return possible
 
 
-def _points(commit: IntArray, columns: list[FloatArray], of_launches: bool) -> Points:
+def _points(
+    commit: IntArray,
+    columns: list[FloatArray],
+    samples: NDArray[np.float32],
+    of_launches: bool,
+) -> Points:
     value, low, high, q25, q75, repeat, p90, p99 = columns
     with np.errstate(invalid="ignore"):
         bounded = np.isfinite(low) & np.isfinite(high) & (low <= value) & (value <= high)
@@ -146,4 +171,5 @@ def _points(commit: IntArray, columns: list[FloatArray], of_launches: bool) -> P
         launches.astype(np.int64),
         p90,
         p99,
+        samples,
     )

@@ -103,8 +103,8 @@ def drawn(history: History) -> tuple[Series, ...]:
 
 
 def speedup(ratio: Points) -> Points:
-    """The inverse of a ratio of times: above 1 is faster, as in all tables. It has no samples, so
-    no percentiles of them."""
+    """The inverse of a ratio of times: above 1 is faster, as in all tables. It has no percentiles
+    of single samples."""
     unknown = np.full(len(ratio), np.nan)
     return replace(
         ratio,
@@ -115,6 +115,7 @@ def speedup(ratio: Points) -> Points:
         q75=1 / ratio.q25,
         p90=unknown,
         p99=unknown,
+        samples=1 / ratio.samples,
     )
 
 

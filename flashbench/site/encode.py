@@ -46,8 +46,7 @@ def graph_data(graph: Graph) -> dict[str, Any]:
         lines.append(_line("speedup", name, "", speedup(one.ratio)))
     return {
         "id": graph.id,
-        "interval": f"{percentage(CONFIDENCE)} interval of the median"
-        + ("" if one.case or one.points is not one.ratio else " of each case, averaged"),
+        "interval": f"{percentage(CONFIDENCE)} interval of the median",
         "lines": lines,
         "failed": one.failed.tolist(),
         "changes": [

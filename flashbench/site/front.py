@@ -78,7 +78,7 @@ def card(content: Content, standing: Standing) -> dict[str, Any]:
     if np.isfinite([low, high]).all():
         made["state"] = state_of(low, high)
         made["interval"] = f"{ratio_text(low)} to {ratio_text(high)}"
-    start = since(points, made["state"])
+    start = None if made["state"] == "unknown" else since(points, made["state"])
     return made | {
         "graph": standing.mean.id,
         "value": ratio_text(value),
@@ -92,7 +92,7 @@ def card(content: Content, standing: Standing) -> dict[str, Any]:
 
 def _judged(content: Content, standing: Standing) -> tuple[float, float, float] | None:
     """The geometric mean by the newest commit's verdicts, with its interval, if they are of the
-    same cases: launch by launch, it is much narrower than the band, whose ends are averages."""
+    same cases: that of its table."""
     for latest in content.latest:
         if (latest.machine, latest.device) == (standing.machine, standing.device):
             mean = latest.table.summary.get(f"geometric_mean:{standing.candidate}")

@@ -1,5 +1,6 @@
 """Standings: each candidate's cases on each device, as a geometric mean over time."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ import numpy as np
 
 from flashbench.history.model import FloatArray, Points, Series
 from flashbench.metric import DEFAULT_METRIC
-from flashbench.site.content import Graph, speedup
+from flashbench.site.content import CONFIDENCE, Graph, speedup
+from flashbench.stats.quantile import interval_ranks
 
 _MOSTLY = 3 / 4  # of the commits; cases measured at fewer are left out of the mean
 State = Literal["faster", "slower", "as fast"]
@@ -70,35 +72,49 @@ def geometric_mean(series: Sequence[Points]) -> tuple[Points | None, int]:
     """The geometric mean of series along the commits, and their number; None without any.
 
     A commit counts if it measured half of the cases; a case that it did not measure keeps its
-    previous value. Ends of intervals and quartiles are the geometric means of the ends: exact if
-    all cases err together, too wide if they err independently.
+    previous samples. The mean is taken launch by launch: value, interval and quartiles are those
+    of its launches. Without samples it is the mean of the values, without an interval.
     """
     commits = np.unique(np.concatenate([one.commit for one in series]))
     members = [one for one in series if len(one) >= _MOSTLY * len(commits)]
     if not members:
         return None, 0
     there = np.zeros((len(members), len(commits)), dtype=np.bool_)
-    columns = {
-        name: np.full(there.shape, np.nan) for name in ("value", "low", "high", "q25", "q75")
-    }
+    values = np.full(there.shape, np.nan)
+    samples = np.full((*there.shape, max(one.samples.shape[1] for one in members)), np.nan)
     for row, one in enumerate(members):
         place = np.searchsorted(commits, one.commit)
         there[row, place] = True
-        for name, matrix in columns.items():
-            matrix[row, place] = np.log(getattr(one, name))
+        values[row, place] = np.log(one.value)
+        if one.samples.size:
+            samples[row, place, : one.samples.shape[1]] = np.log(one.samples)
     known = np.maximum.accumulate(np.where(there, np.arange(len(commits)), -1), axis=1)
     counted = (known >= 0).all(axis=0) & (there.mean(axis=0) >= 0.5)
     latest = known[:, counted]
-    means: dict[str, FloatArray] = {
-        name: np.exp(np.take_along_axis(matrix, latest, axis=1).mean(axis=0))
-        for name, matrix in columns.items()
-    }
-    unknown = np.full(int(counted.sum()), np.nan)
-    launches = np.zeros(len(unknown), dtype=np.int64)
+    means = np.take_along_axis(values, latest, axis=1).mean(axis=0)
+    by_launch = np.take_along_axis(samples, latest[:, :, None], axis=1).mean(axis=0)
+    found = [_of_launches(*one) for one in zip(means, by_launch, strict=True)]
+    if not found:
+        return None, 0
+    value, low, high, q25, q75 = np.exp(np.array(found)).T
+    launches = np.isfinite(by_launch).sum(axis=1)
+    unknown = np.full(len(found), np.nan)
     points = Points(
-        commits[counted], **means, launches=launches, p90=unknown, p99=unknown
-    )  # fmt: skip
-    return (points, len(members)) if len(points) else (None, 0)
+        commits[counted], value, low, high, q25, q75, launches, p90=unknown, p99=unknown
+    )
+    return points, len(members)
+
+
+def _of_launches(mean: float, launches: FloatArray) -> tuple[float, ...]:
+    """Median, ends of its interval, and quartiles of these launches, which may have NaN; without
+    launches the mean alone."""
+    ordered = np.sort(launches[np.isfinite(launches)])
+    if not len(ordered):
+        return mean, *[math.nan] * 4
+    ranks = interval_ranks(len(ordered), 0.5, CONFIDENCE)
+    ends = [float(ordered[rank - 1]) for rank in ranks] if ranks else [math.nan, math.nan]
+    lower, middle, upper = np.quantile(ordered, (0.25, 0.5, 0.75)).tolist()
+    return middle, *ends, lower, upper
 
 
 def state_of(low: float, high: float) -> State:

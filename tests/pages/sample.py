@@ -138,4 +138,5 @@ def _points(commit, value, *, interval: bool = True) -> Points:
         np.full(len(commit), 10 if interval else 0),
         values * 1.1 if interval else none,
         values * 1.4 if interval else none,
+        values[:, None] * 1.02 ** np.linspace(-1, 1, 10) if interval else np.empty((0, 0)),
     )
