@@ -147,6 +147,16 @@ def folder_of_units_removed(project: Repository) -> None:
     project.commit("Remove a chip")
 
 
+def unit_of_a_module(project: Repository) -> None:
+    """A unit that a module compiles when it is called."""
+    project.write("csrc/late.cu", "void late() {}\n")
+    text = 'from pathlib import Path\nUNIT = Path("csrc") / "late.cu"\nattention = compile\n'
+    project.write("flash/api.py", text)
+    project.commit("Compile late")
+    project.git("rm", "-q", "csrc/late.cu")
+    project.commit("Remove a unit")
+
+
 def template_renamed(project: Repository) -> None:
     """The body and its instantiations, not the declaration that is called."""
     text = (project.root / "csrc/forward.cu").read_text()
@@ -202,6 +212,7 @@ DISPATCHED: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "and 2 more like it, which csrc/forward.cu does not instantiate; DISPATCH of "
         "csrc/bindings.cpp asks for double",
     ),
+    unit_of_a_module: ("listed sources", "flash/api.py:2", "lists late.cu: no such file, removed"),
     template_renamed: (
         "explicit instantiations",
         "csrc/bindings.cpp:5",

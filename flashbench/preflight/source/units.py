@@ -12,7 +12,7 @@ from flashbench.preflight.source.absent_folders import absent_folders
 from flashbench.preflight.source.cmake import base_of
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.conflicts import conflict_line
-from flashbench.preflight.source.generated import may_be_generated
+from flashbench.preflight.source.generated import generated, may_be_generated
 from flashbench.preflight.source.headers import needed_folders
 from flashbench.preflight.source.in_git import (
     absent_from_clone,
@@ -20,6 +20,7 @@ from flashbench.preflight.source.in_git import (
     how_to_get,
     outermost_untracked,
 )
+from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import listed, unclear
 from flashbench.preflight.source.lost import lost_folder, lost_folders
 from flashbench.preflight.source.references import (
@@ -29,10 +30,11 @@ from flashbench.preflight.source.references import (
     settings_of,
 )
 from flashbench.preflight.source.removed import removed_files
-from flashbench.preflight.source.setup_script import why_unreadable
+from flashbench.preflight.source.setup_script import is_optional, why_unreadable
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
+_QUOTED = re.compile(rf"[\"']([\w./-]*\w(?:{'|'.join(map(re.escape, UNITS))}))[\"']")
 # Calls that copy C++ units for another compiler before it compiles them.
 _RENAMES = re.compile(r"\b(rename\w*|hipify\w*)\(")
 
@@ -43,7 +45,8 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     yield from _broken(tree)
     project = settings_of(tree)
     folders = {os.path.normpath(one) for one in project.sources} if project else set[str]()
-    removed = dict[tuple[str, str], list[tuple[str, str, str]]]()  # by revision and folder
+    # By revision and folder: each path, with its lister, the name written there and the place.
+    removed = dict[tuple[str, str], list[tuple[str, str, str, str]]]()
     for file, name, line in listed(tree):
         found = resolve(tree, file, name)
         where = f"{file}:{line}"
@@ -57,12 +60,15 @@ def listed_but_missing(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
                 yield from _not_found(tree, file, name, where)
             elif not lost_folder(tree, path):
                 one = revision, path.rpartition("/")[0]
-                removed.setdefault(one, []).append((file, name, where))
+                removed.setdefault(one, []).append((path, file, name, where))
         elif outermost_untracked(tree, found[0]) in folders:
             continue  # named among the files that git lacks
         elif lacks := _all_absent(tree, found):
             what, fix = lacks
             yield Finding(where, f"lists {found[0]}, which {what}", fix)
+    for path, file, name, line in _named_by_modules(tree):
+        one = removed_files(tree)[path], path.rpartition("/")[0]
+        removed.setdefault(one, []).append((path, file, name, f"{file}:{line}"))
     for (_, folder), those in removed.items():
         yield from _removed(tree, folder, those)
     for lost in lost_folders(tree):
@@ -151,10 +157,30 @@ def _not_found(tree: SourceTree, file: str, name: str, where: str) -> Iterator[F
     )
 
 
-def _removed(tree: SourceTree, folder: str, those: list[tuple[str, str, str]]) -> Iterator[Finding]:
+def _named_by_modules(tree: SourceTree) -> Iterator[tuple[str, str, str, int]]:
+    """Removed units that modules which are called name in quotes, as those do that compile when
+    they are called: the path, the module, the name and the line."""
+    gone = {one.rpartition("/")[2] for one in removed_files(tree) if one.endswith(UNITS)}
+    listing = {file for file, _, _ in listed(tree)}
+    for file in called_modules(tree) if gone else ():
+        text = tree.read(file).text
+        for match in _QUOTED.finditer(text) if file not in listing else ():
+            name = match[1]
+            if name.rpartition("/")[2] not in gone or tree.ending(name) or generated(tree, name):
+                continue
+            line = line_of(text, match.start())
+            path = next((one for one in found_in_git(tree, name) if one in removed_files(tree)), "")
+            lost = not path or lost_folder(tree, path) or may_be_generated(tree, name, file)
+            if not (lost or is_optional(text, line)):
+                yield path, file, name, line
+
+
+def _removed(
+    tree: SourceTree, folder: str, those: list[tuple[str, str, str, str]]
+) -> Iterator[Finding]:
     """Report what one commit removed of a folder, at the first place that lists one of them."""
-    paths = list(dict.fromkeys(_path(tree, file, name) for file, name, _ in those))
-    file, name, where = those[0]
+    paths = list(dict.fromkeys(path for path, *_ in those))
+    _, file, name, where = those[0]
     more = f" and {len(paths) - 1} more of {folder or 'the root'}" if paths[1:] else ""
     what, fix = how_to_get(tree, *paths)
     said = f"lists {name}{more}: no such file, {what}"
