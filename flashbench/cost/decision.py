@@ -4,7 +4,12 @@ import math
 from bisect import bisect_left
 
 from flashbench.cost.estimate import Seconds
-from flashbench.stats.sequential import expected_half_width, launches_needed_anytime
+from flashbench.stats.sequential import (
+    TIGHT_DEVIATION,
+    expected_half_width,
+    launches_needed_anytime,
+    launches_needed_tight,
+)
 
 # Changes beyond the tolerance assumed by a plan: one that is obvious, one that is searched for, at
 # least, because somebody saw it: so many times the spread.
@@ -33,7 +38,7 @@ def launches_until_decided(
     spread: the standard deviation of the log-ratio of two builds between launches; alpha: of the
     case's own interval. low: if the builds differ by `LARGE` more than the tolerance, or are equal,
     with less spread; likely: if they are equal, or, if `sought`, until `sought_change` is told from
-    none; high: if they are equal, with more spread.
+    none; high: if they are equal, with more spread, or if they clearly differ.
     """
     limit = math.log1p(tolerance)
 
@@ -48,10 +53,15 @@ def launches_until_decided(
         least = min(most, launches_needed_anytime(alpha))
         return max(least, bisect_left(range(most), True, key=narrow))
 
+    # Launches that are close together beside their change need more of them to be trusted.
+    tight = min(most, launches_needed_tight(alpha))
     large = math.log1p(tolerance + LARGE) - limit
     low = min(needed(spread, large), needed(spread / WORSE, limit, _MEDIAN_ERROR))
     likely = needed(spread, limit, _MEDIAN_ERROR)
     if sought:
-        likely = needed(spread, sought_change(spread, tolerance))
-    high = needed(WORSE * spread, limit, _MEDIAN_ERROR)
+        change = sought_change(spread, tolerance)
+        likely = needed(spread, change)
+        if change >= TIGHT_DEVIATION * spread:
+            likely = max(likely, tight)
+    high = max(tight, needed(WORSE * spread, limit, _MEDIAN_ERROR))
     return Seconds(min(low, likely), likely, max(likely, high))

@@ -29,7 +29,7 @@ T_SHARE = 0.75
 # Launches closer together than 1/12 of their distance from "no change" (standard deviation) or 1/15
 # (1.4826 median absolute deviations) may all be in one mode or on one tick of a timer. Their spread
 # is not trusted: only the symmetric evidence counts.
-_TIGHT_DEVIATION = 12.0
+TIGHT_DEVIATION = 12.0
 _TIGHT_MEDIAN_DEVIATION = 15.0
 _ROUNDING = 1e-28  # of the sum of squares: smaller residuals are rounding
 _POINTS = 64  # most launches used as points of the search
@@ -249,7 +249,7 @@ def _tight(rows: FloatArray) -> BoolArray:
     usual = 1.4826 * np.median(np.abs(rows - middle[:, None]), axis=1)
     tiny = 1e-14 * np.abs(rows).max(axis=1)  # rounding of equal launches
     tight: BoolArray = (
-        (np.abs(np.mean(rows, axis=1)) >= _TIGHT_DEVIATION * deviation)
+        (np.abs(np.mean(rows, axis=1)) >= TIGHT_DEVIATION * deviation)
         | (deviation <= tiny)
         | (usual <= tiny)
         | (np.abs(middle) >= _TIGHT_MEDIAN_DEVIATION * usual)

@@ -32,7 +32,8 @@ def stops(change: float, spread: float, tolerance: float, draws: int) -> list[in
 
 
 @pytest.mark.parametrize(
-    ("change", "spread", "tolerance"), [(0, 0.004, 0.01), (0, 0.01, 0.01), (SOUGHT, 0.015, 0.02)]
+    ("change", "spread", "tolerance"),
+    [(0, 0.004, 0.01), (0, 0.01, 0.01), (SOUGHT, 0.015, 0.02), (SOUGHT, 0.004, 0.02)],
 )
 def test_as_many_launches_as_the_rule_takes(change: float, spread: float, tolerance: float) -> None:
     """The likely number is within 25 % of the median, and nine of ten lie in the range."""
