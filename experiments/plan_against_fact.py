@@ -232,14 +232,16 @@ def stored() -> None:
                     learn(source, before=[])
                 known = Experience("cuda", store.load().find("cuda", "", None))
             metrics = {timing.metric for one in run.launches[0].results for timing in one.timings}
+            launches = len(run.launches) - half
             work = Work(
                 run.cases,
                 [one.spec for one in run.candidates],
-                launches=len(run.launches) - half,
+                launches=launches,
                 samples=run.settings.samples,
                 min_sample_seconds=run.settings.min_sample_seconds,
                 metrics=len(metrics),
                 first=not half,
+                fresh=launches if run.settings.workers == "fresh" else int(not half),
             )
             found = known.seconds(work)
             plan = {"device_low": found.low, "device": found.likely, "device_high": found.high}
