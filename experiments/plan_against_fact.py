@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STORED = ("h200-models", "h200-chunks", "h200-fa4", "h200-fa4-head-dims", "h200-head-dims")
 GRID = {
     "cpu": ["--shape", "1,4,128,64", "--dtype", "fp32", "--device", "cpu"],
-    "cuda": ["--shape", "1,4,1024,64", "--dtype", "fp16", "--device", "cuda"],
+    "cuda": ["--shape", "1,4,1024,64", "--dtype", "fp16", "--causal", "full", "--device", "cuda"],
 }
 CASE = {"cpu": "b1-h4-q128-d64-fp32-full-cpu", "cuda": "b1-h4-q1024-d64-fp16-full-cuda"}
 EFFORT = {"cpu": ["--samples", "20", "--threads", "1"], "cuda": ["--samples", "8"]}
