@@ -33,6 +33,7 @@ def serve() -> None:
 
     from flashbench.fleet import local
     from flashbench.measuring import fork_server, forks, worker
+    from flashbench.operations import of_project
     from flashbench.revisions import check, check_server, correctness
 
     del correctness, torch  # for workers and checkers
@@ -48,8 +49,22 @@ def serve() -> None:
         # Behind `python -P -c CODE ROOT`; flashbench looks after its parent itself.
         return _forked(partial(_main, command[5:]), command, options, ends_with_parent=False)
 
-    for module, fork in ((forks, fork_worker), (check, fork_checker), (local, fork_task)):
-        forking = types.SimpleNamespace(**vars(subprocess) | {"Popen": fork})
+    def fork_answer(
+        command: list[str], *, input: bytes, timeout: float, **_: Any
+    ) -> "subprocess.CompletedProcess[bytes]":
+        answer = partial(of_project.answer, *command[5:])
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with _forked(answer, command, pipes) as process:
+            said = process.communicate(input, timeout)
+        return subprocess.CompletedProcess(command, process.returncode, *said)
+
+    for module, name, fork in (
+        (forks, "Popen", fork_worker),
+        (check, "Popen", fork_checker),
+        (local, "Popen", fork_task),
+        (of_project, "run", fork_answer),
+    ):
+        forking = types.SimpleNamespace(**vars(subprocess) | {name: fork})
         module.subprocess = forking  # type: ignore[attr-defined]
     gc.freeze()  # forks would look through all of torch for garbage, and copy its pages
     _answer(socket.socket(fileno=os.dup(0)))
@@ -184,7 +199,7 @@ def _end(main: Callable[[], None]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     finally:
-        for stream in (sys.stdout, sys.stderr):
+        for stream in (sys.__stdout__, sys.stdout, sys.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.flush()

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import forks
@@ -44,6 +45,13 @@ def where(worker: Worker) -> list[str]:
     return done.results[0].reason.split()[-2:]
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[Forks | None]:
+    """What workers of tests that are not about their start come from: torch is imported once."""
+    with Forks() as forks:
+        yield forks if Forks.possible else None
+
+
 def measure(worker: Worker, *candidates: str) -> Reply:
     return worker.ask(Measure(case=CASE, candidates=list(candidates), seed=1, full_check=True))
 
@@ -70,7 +78,6 @@ def test_worker_answers_and_ends() -> None:
     assert not process.exists()
 
 
-@LINUX
 def runs(process: str) -> bool:
     """Whether it has not ended; an orphan may stay a zombie for a while."""
     try:
@@ -79,24 +86,24 @@ def runs(process: str) -> bool:
         return False
 
 
-def test_forked_workers_are_processes_of_their_own() -> None:
+@LINUX
+def test_forked_workers_are_processes_of_their_own(server: Forks) -> None:
     """Workers of one server answer side by side, at addresses of their own, and end by themselves;
     a server that dies is replaced."""
     wanted, places = setup(WHERE), []
-    with Forks() as forks:
-        with Worker(60, forks) as first, Worker(60, forks) as second:
-            for worker in (first, second):
-                assert isinstance(worker.ask(wanted), Ready)
-                places.append(where(worker))
-            first.kill()
-            assert isinstance(measure(second, "sdpa"), Done)
-            assert forks._server is not None
-            forks._server._process.kill()
-            forks._server._process.wait()
-            with pytest.raises(WorkerDiedError, match="killed by SIGKILL"):
-                measure(second, "sdpa")
-        with Worker(60, forks) as third:
-            assert isinstance(third.ask(wanted), Ready)
+    with Worker(60, server) as first, Worker(60, server) as second:
+        for worker in (first, second):
+            assert isinstance(worker.ask(wanted), Ready)
+            places.append(where(worker))
+        first.kill()
+        assert isinstance(measure(second, "sdpa"), Done)
+        assert server._server is not None
+        server._server._process.kill()
+        server._server._process.wait()
+        with pytest.raises(WorkerDiedError, match="killed by SIGKILL"):
+            measure(second, "sdpa")
+    with Worker(60, server) as third:
+        assert isinstance(third.ask(wanted), Ready)
     processes, addresses = zip(*places, strict=True)
     assert len(set(addresses)) == 2
     deadline = time.monotonic() + 20
@@ -121,10 +128,10 @@ def test_machine_without_torch(tmp_path: Path) -> None:
     assert last.endswith("No module named 'torch'; install it: python -m pip install torch")
 
 
-def test_settings_of_an_import_are_its_candidates_own() -> None:
+def test_settings_of_an_import_are_its_candidates_own(server: Forks | None) -> None:
     """What an import sets of torch holds for the calls of its candidate, and for no others."""
     own, other = "tests.measuring.sets_precision", "tests.measuring.candidates_for_tests"
-    with Worker(timeout=60) as worker:
+    with Worker(60, server) as worker:
         worker.ask(setup(f"{own}:attention", f"{other}:finds_highest_precision"))
         done = measure(worker, "attention", "finds_highest_precision", "sdpa")
         assert isinstance(done, Done)
@@ -176,13 +183,13 @@ def test_crash_at_import_names_the_candidate() -> None:
     assert caught.value.candidate == "f"
 
 
-def test_missing_device_is_refused() -> None:
+def test_missing_device_is_refused(server: Forks | None) -> None:
     """Without a GPU, `cuda` is an error that names the way out."""
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
-    with Worker(timeout=60) as worker, pytest.raises(FlashbenchError, match="--device cpu") as none:
+    with Worker(60, server) as worker, pytest.raises(FlashbenchError, match="--device cpu") as none:
         worker.ask(setup(device="cuda"))
     assert none.value.exit_code is Exit.NOT_MEASURED
 

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import forks
@@ -71,18 +72,38 @@ def test_another_definition_is_no_part_of_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("import torch", "import nothing_there"), "ModuleNotFoundError"),
         (("class Rope", "class Other"), "has no flashbench.operations.Operation named 'Rope'"),
         (("    presets =", "    others ="), "it lacks 'presets'"),
         (('"tiny": [', '"small": ['), "has no preset 'tiny'"),
         (("heads=2,", ""), "heads is missing"),
-        (("import torch", "import os, torch; os._exit(3)"), "its process ended with 3"),
     ],
 )
 def test_what_is_wrong_with_an_operation_is_one_line(
+    change: tuple[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an operation lacks is named."""
+    monkeypatch.delitem(sys.modules, "fb_ops", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # other sources of this name follow
+    written(tmp_path)
+    module = tmp_path / "fb_ops.py"
+    module.write_text(module.read_text().replace(*change))
+    with pytest.raises(InvalidInputError, match=r"^operation fb_ops:Rope: [^\n]+$") as caught:
+        imported("fb_ops:Rope", str(tmp_path))
+    assert said in str(caught.value)
+    del sys.modules["fb_ops"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("import torch", "import nothing_there"), "ModuleNotFoundError"),
+        (("import torch", "import os; os._exit(3)"), "its process ended with 3"),
+    ],
+)
+def test_a_module_that_does_not_import_is_one_line(
     change: tuple[str, str], said: str, tmp_path: Path
 ) -> None:
-    """A module that does not import, even one that ends its process, is named with the reason."""
+    """Imported in a process of its own, even one that ends it is named with the reason."""
     written(tmp_path)
     module = tmp_path / "fb_ops.py"
     module.write_text(module.read_text().replace(*change))
