@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.case import Case
-from flashbench.comparison import between_builds, decide_families
+from flashbench.comparison import decide_families
 from flashbench.launches import Failure, LaunchData
-from flashbench.pairing import Pairing
+from flashbench.pairing import Pairing, of_builds
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
 from flashbench.stats.sequential import exceeds, launches_needed_anytime
@@ -94,8 +94,7 @@ def compare_with_itself(
     data: LaunchData, launches: int, tolerance: float, alpha: float
 ) -> SelfComparison:
     """Judge the launches of `data`, `launches` per comparison; a remainder is not used."""
-    whole = between_builds(data, alpha, tolerance)
-    pairings = [comparison.pairing for comparison in whole]
+    pairings = of_builds(data, tolerance)
     groups = list(_groups(pairings, launches, len(data.run.launches)))
     looked = _at_any_look(groups, launches, tolerance, alpha)
     once = [
@@ -103,18 +102,18 @@ def compare_with_itself(
         for outcomes in _outcomes(groups, tolerance, alpha, anytime=False)
     ]
     cases = []
-    for index, comparison in enumerate(whole):
-        if comparison.failure is not None:
+    for index, pairing in enumerate(pairings):
+        if pairing.failure is not None:
             continue
-        ratios = comparison.pairing.sides[0]
+        ratios = pairing.sides[0]
         outcomes = [comparison[index] for comparison in looked if index in comparison]
         cases.append(
             CaseNoise(
-                data.run.cases[data.case_index[comparison.case.id]],
+                data.run.cases[data.case_index[pairing.case.id]],
                 Rate(sum(outcome.alarm for outcome in outcomes), len(outcomes)),
                 sum(outcome.last not in DECIDED for outcome in outcomes),
                 float(np.std(ratios, ddof=1)) if len(ratios) > 1 else None,
-                detectable_changes(ratios, len(whole), tolerance, alpha),
+                detectable_changes(ratios, len(pairings), tolerance, alpha),
                 ratios,
             )
         )
