@@ -47,20 +47,20 @@ def test_several_sections_of_keys(
     lengths: tuple[int, int], dtype: torch.dtype, mask: Causal
 ) -> None:
     """Keys that do not fit into one section of the scratch memory."""
-    random_truth((1, 2, 2, *lengths, 128), dtype, mask).judge_ours()
+    random_truth((1, 1, 1, *lengths, 128), dtype, mask).judge_ours()
 
 
 _OF_FLASH_ATTENTION = [(2, 147), (113, 211), (108, 256), (256, 512), (512, 256)]
 
 
 @pytest.mark.parametrize("lengths", _OF_FLASH_ATTENTION, ids=str)
-@pytest.mark.parametrize(("kv_heads", "head_dim"), [(3, 32), (1, 64), (3, 128)], ids=str)
+@pytest.mark.parametrize(("kv_heads", "head_dim"), [(2, 32), (1, 64), (2, 128)], ids=str)
 def test_parameters_of_flash_attention(
     lengths: tuple[int, int], kv_heads: int, head_dim: int
 ) -> None:
     """FlashAttention's own test parameters are right by the rule of every run, in all dtypes."""
     operation = operations.named("attention-backward")
-    sizes = shapes.Shape(1, 3, kv_heads, *lengths, head_dim).sizes
+    sizes = shapes.Shape(1, 2, kv_heads, *lengths, head_dim).sizes
     cases = [
         operation.case(sizes, dtype, "cpu", options).id
         for dtype in DTYPES
