@@ -206,11 +206,13 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
         for gap in reversed(content.history.gaps)
         if gap.machine in ("", machine.name)
     ]
+    cases = {graph.series.case for graph in content.graphs}
     return {
         "title": machine.name,
         "facts": _facts(machine),
         "query": urlencode({"machine": shown(machine.name)}),
         "devices": devices,
+        "pages": {case: case_page(case) for case in cases if case},
         "broken": broken,
     }
 

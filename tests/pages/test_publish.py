@@ -23,6 +23,7 @@ from flashbench.site.content import (
     Content,
     Graph,
     Latest,
+    case_page,
     commit_page,
     drawn,
     machine_page,
@@ -278,14 +279,16 @@ def test_peaks_are_of_the_device_that_is_meant() -> None:
 
 
 def test_a_machine_page_draws_its_cases() -> None:
-    """Every case of the table has a mark with its interval and verdict in words; how the speed-ups
-    of graphs differ is said."""
+    """Every case of the table has a mark with its interval and verdict in words, and a link to its
+    page; how the speed-ups of graphs differ is said."""
     for latest in SAMPLE.latest:
         text = _machine_page(latest)
         rows = [row for row in latest.table.rows if row["verdict"].text == "FASTER"]
         for row in rows:
             words = f"<title>{row['case'].text}: {row['speedup'].text} FASTER</title>"
             assert words in text
+        with_page = {row["case"].text for row in latest.table.rows} & {*CASES}
+        assert {*re.findall(r'"(cases/[^"]*)"', text)} == {*map(case_page, with_page)}
         assert "graphs and the pages of commits have the median of the launches" in text
         assert ("from the data sheet of NVIDIA H200: bf16 989.4" in text) is (
             latest.device == "cuda"
