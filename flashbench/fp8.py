@@ -7,7 +7,6 @@ automatically.
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,9 +14,10 @@ from torch import Tensor
 
 from flashbench import gradients
 from flashbench.kernel_call import C as _C
+from flashbench.kernel_call import new_output
 from flashbench.masks import alignment
-from flashbench.supported import HEAD_DIM_STEP, require_tensors
-from flashbench.tensor_memory import memory_of, plain, require_apart, require_new
+from flashbench.supported import HEAD_DIM_STEP, require_options, require_tensors
+from flashbench.tensor_memory import memory_of, plain
 
 if TYPE_CHECKING:
     from flashbench.masks import CausalMask
@@ -117,15 +117,10 @@ def attention_e4m3(
         raise TypeError(
             f"quantized must be what quantize_e4m3 returns, got {type(quantized).__name__}"
         )
-    if not isinstance(is_causal, bool):
-        raise TypeError(f"is_causal must be True or False, got {type(is_causal).__name__}")
+    require_options(is_causal, scale, enable_gqa=True)
     head_dim = quantized.head_dim
-    if scale is None:
-        scale = 1 / math.sqrt(head_dim)
-    elif not isinstance(scale, Real) or isinstance(scale, bool):
-        raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
-    limits = torch.finfo(torch.float32)
-    if not limits.tiny <= scale <= limits.max:
+    scale = 1 / math.sqrt(head_dim) if scale is None else scale
+    if not torch.finfo(torch.float32).tiny <= scale < math.inf:
         raise ValueError(
             f"scale must be positive and finite in float32 for e4m3, got {float(scale)}"
         )
@@ -142,15 +137,14 @@ def attention_e4m3(
     batch, heads, q_len, width = q.shape
     shape = (batch, heads, q_len, head_dim)
     with torch._C.DisableTorchFunction():
-        made = torch.empty(shape, dtype=quantized.dtype, device=q.device)
-        out = plain("the output", made)
-        require_new("the output", out, shape, quantized.dtype, q.device)
-        require_apart(memory_of("the output", out), [memory_of("an input", x) for x in tensors])
+        inputs = [memory_of("an input", x) for x in tensors]
+        made, memory = new_output("the output", shape, quantized.dtype, q.device, inputs)
     if k.shape[2] == 0:
-        return out.zero_()
+        return made.zero_()
     with torch.cuda.device(q.device):
         _C.cuda_attention_e4m3(
-            *(Tensor.data_ptr(x) for x in (*tensors, out)),
+            *map(Tensor.data_ptr, tensors),
+            memory[0],
             (batch, heads, k.shape[1], q_len, k.shape[2], width, head_dim),
             float(scale),
             causal,

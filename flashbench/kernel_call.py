@@ -27,10 +27,10 @@ def forward(
     if with_lse and q.is_cuda:
         q, scoring = cuda_gradients.with_positive_scale(q, scoring)
     inputs = [memory_of("q", q), memory_of("k", k), memory_of("v", v)]
-    out, of_out = _output("the output", q.shape, q.dtype, q.device, inputs)
+    out, of_out = new_output("the output", q.shape, q.dtype, q.device, inputs)
     lse, address_of_lse = None, 0
     if with_lse:
-        lse, of_lse = _output("the log-sum-exp", q.shape[:3], torch.float32, q.device, inputs)
+        lse, of_lse = new_output("the log-sum-exp", q.shape[:3], torch.float32, q.device, inputs)
         address_of_lse = of_lse[0]
     addresses, strides = _split([*inputs, of_out])
     _call("attention", q, *addresses, address_of_lse, _shape(q, k), *strides, *scoring.of(q, k))
@@ -65,7 +65,7 @@ def _backward(
         gradient, memory = None, _NOWHERE
         if want:
             others = (*inputs, of_lse)
-            gradient, memory = _output(
+            gradient, memory = new_output(
                 f"the gradient of {name}", x.shape, x.dtype, x.device, others
             )
         gradients.append(gradient)
@@ -89,7 +89,7 @@ def _shape(q: Tensor, k: Tensor) -> tuple[int, ...]:
     return batch, heads, k.shape[1], q_len, k.shape[2], head_dim
 
 
-def _output(
+def new_output(
     name: str,
     shape: Sequence[int],
     dtype: torch.dtype,

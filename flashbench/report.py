@@ -89,6 +89,14 @@ def report_one(
     return _report((data,), comparisons, best, tolerance, alpha, _caveats(data, ""))
 
 
+def report_pair(run: RunFile) -> Report:
+    """`report_builds` by the rule that decided the cases."""
+    pair = run.pair
+    assert pair is not None
+    rule = pair.metric or None, pair.tolerance, 1 - pair.confidence
+    return report_builds(run, metric=rule[0], tolerance=rule[1], alpha=rule[2])
+
+
 def report_builds(
     run: RunFile,
     *,

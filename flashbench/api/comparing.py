@@ -19,7 +19,7 @@ from flashbench.other_tools.judge import report_foreign
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, Report, report_two
 from flashbench.revisions import WORKTREE, read
 from flashbench.revisions.announced import build_all
-from flashbench.revisions.built import seconds_of, side_by_side
+from flashbench.revisions.built import plan_of_builds
 from flashbench.revisions.project import processes_for
 from flashbench.runfile import Pair, Processes, RunFile
 from flashbench.suites.comparing import SuiteRequest, compare_suites
@@ -107,8 +107,7 @@ def compare(
         return _of_same(texts["A"], texts["B"], tolerance, alpha)
     plan = Plan(
         **fields,
-        **side_by_side(builds),
-        build_seconds=seconds_of(builds.values()),
+        **plan_of_builds(builds),
         launches=launches,
         samples=samples,
         min_sample_seconds=min_sample,

@@ -20,15 +20,14 @@ from flashbench.errors import (
 from flashbench.files import remove_tree
 from flashbench.measuring.progress import Progress, Silent
 from flashbench.measuring.saving import NotSavedError
-from flashbench.report import Report, report_builds
+from flashbench.report import Report, report_pair
 from flashbench.revisions import Built
-from flashbench.revisions.built import side_by_side
+from flashbench.revisions.built import NEW, OLD, plan_of_builds
 from flashbench.run import Plan, RunEnd, measure
 from flashbench.runfile import Pair, RunFile
 from flashbench.until_decided import measure_pair
 from flashbench.verdict import DECIDED, Outcome
 
-OLD, NEW = "A", "B"
 # Certainly slower, though perhaps by less than the tolerance: there is a commit to find.
 SLOWER = frozenset((Outcome.SLOWER, Outcome.PERHAPS_SLOWER))
 ENOUGH = DECIDED | SLOWER  # to know whether to search
@@ -72,14 +71,13 @@ def own(directory: Path, *, force: bool = False) -> Iterator[None]:
 @dataclass
 class LaunchesOnDemand:
     """plan: for every measurement, without candidates; good: the build that all are compared with;
-    directory: for the run files; budget: total device seconds, None without a limit."""
+    directory: for the run files; rule: of each comparison; budget: total device seconds, None
+    without a limit."""
 
     plan: Plan
     good: Built
     directory: Path
-    tolerance: float
-    confidence: float
-    metric: str = ""
+    rule: Pair
     budget: float | None = None
     pays_builds: bool = False  # the budget is money
     build_seconds: float = 0.0  # by the clock, of this invocation
@@ -100,7 +98,7 @@ class LaunchesOnDemand:
         outcome = measure_pair(plan, path, progress, resumed, enough=ENOUGH)
         self.saved = outcome.run.costs.saved_seconds if outcome.run else 0.0
         self._finish(outcome, done)
-        return self._report(runfile.load(path))
+        return report_pair(runfile.load(path))
 
     def known(self, commit: Built, case: Case) -> list[float]:
         """The results of earlier launches of a commit; none if its file is of other builds."""
@@ -143,20 +141,15 @@ class LaunchesOnDemand:
         left = None if self.budget is None else self.budget - spent
         if left is not None and left <= 0:
             raise SpentError
+        builds = plan_of_builds({OLD: self.good, NEW: commit})
         return replace(
             self.plan,
-            **side_by_side({OLD: self.good, NEW: commit}),
+            **builds | {"build_seconds": 0.0},  # the search counts them
             launches=launches,
             budget_seconds=left,
-            metrics=[self.metric] if self.metric else [],
+            metrics=[self.rule.metric] if self.rule.metric else [],
             chosen=chosen or self.plan.chosen,
-            pair=Pair(
-                old=OLD,
-                new=NEW,
-                tolerance=self.tolerance,
-                confidence=self.confidence,
-                metric=self.metric,
-            ),
+            pair=self.rule,
         )
 
     def _finish(self, outcome: RunEnd, before: Spent) -> None:
@@ -197,17 +190,8 @@ class LaunchesOnDemand:
         path.rename(aside)
         return None
 
-    def _report(self, run: RunFile) -> Report:
-        return report_builds(
-            run,
-            metric=self.metric or None,
-            tolerance=self.tolerance,
-            alpha=1 - self.confidence,
-        )
-
     def _comparison(self, run: RunFile, case: Case) -> Comparison:
-        report = self._report(run)
-        return next(c for c in report.comparisons if c.case.id == case.id)
+        return next(c for c in report_pair(run).comparisons if c.case.id == case.id)
 
     def _ratios(self, run: RunFile, case: Case) -> list[float]:
         if not run.launches:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import plan_options, tell
+from flashbench.cli.measuring import pair_of, plan_options, tell
 from flashbench.cli.options import (
     JOINT,
     build_options,
@@ -27,16 +27,15 @@ from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, interrupted, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
+from flashbench.revisions.built import NEW, OLD
 from flashbench.revisions.project import processes_for
-from flashbench.runfile import BuildIdentity, Candidate, Pair
+from flashbench.runfile import BuildIdentity, Candidate
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.aa import SelfComparison
     from flashbench.run import Plan
     from flashbench.runfile import RunFile
-
-OLD, NEW = "A", "B"
 
 
 @click.command(
@@ -159,9 +158,7 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
     return Plan(
         **plan_options(options | {"processes": processes}),
         metrics=[],
-        pair=Pair(
-            old=OLD, new=NEW, tolerance=options["tolerance"], confidence=options["confidence"]
-        ),
+        pair=pair_of(options),
         **both,
     )
 

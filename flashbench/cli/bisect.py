@@ -13,6 +13,7 @@ import click
 from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import (
     is_given,
+    pair_of,
     plan_options,
     price_options,
     rate_of,
@@ -239,9 +240,7 @@ def _slowdown(
             plan,
             ends[0],
             directory,
-            options["tolerance"],
-            options["confidence"],
-            options["metric"] or "",
+            pair_of(options),
             plan.budget_seconds,
             pays_builds=isinstance(options["budget"], Money),
         )

@@ -11,6 +11,7 @@ from flashbench.cli.measuring import (
     after_builds,
     before_builds,
     default_tolerance,
+    pair_of,
     plan_options,
     refuse_given,
     tell,
@@ -21,9 +22,8 @@ from flashbench.cli.run_file import continued, resumed_plan, run_file
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
 from flashbench.revisions import WORKTREE
-from flashbench.revisions.built import seconds_of, side_by_side
+from flashbench.revisions.built import NEW, OLD, plan_of_builds
 from flashbench.revisions.project import processes_for
-from flashbench.runfile import Pair
 
 if TYPE_CHECKING:
     from flashbench.report import Report
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from flashbench.run import Plan, RunEnd
     from flashbench.runfile import RunFile
 
-OLD, NEW = "A", "B"
 # With --resume the file says what to measure; only flags that do not change that are allowed.
 _OF_THE_FILE = GRID | EFFORT | RULE | PROCESSES
 
@@ -42,7 +41,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
     NotMeasuredError (exit code 4) if one cannot be built or loaded, or on an interrupt; the
     measurements so far are in the run file."""
     from flashbench.measuring.progress import make_progress
-    from flashbench.report import report_builds
+    from flashbench.report import report_pair
     from flashbench.until_decided import measure_pair
 
     if options["against"] != "sdpa":
@@ -76,14 +75,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
                 plan = continued(resumed, plan, path, "--run-file")
         plan = after_builds(plan, options)
         outcome = measure_pair(plan, path, make_progress(), resumed, check=resume is None)
-    run = _finish(outcome, path, options)
-    assert run.pair is not None
-    return report_builds(
-        run,
-        metric=run.pair.metric or None,
-        tolerance=run.pair.tolerance,
-        alpha=1 - run.pair.confidence,
-    )
+    return report_pair(_finish(outcome, path, options))
 
 
 def _build(options: dict[str, Any]) -> dict[str, "Built"]:
@@ -111,17 +103,10 @@ def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
     processes = processes_for(builds[OLD].project, options["processes"])
     return Plan(
         **plan_options(options | {"processes": processes}),
-        **side_by_side(builds),
-        build_seconds=seconds_of(builds.values()),
+        **plan_of_builds(builds),
         launches=options["launches"],
         metrics=[options["metric"]] if options["metric"] else [],
-        pair=Pair(
-            old=OLD,
-            new=NEW,
-            tolerance=options["tolerance"],
-            confidence=options["confidence"],
-            metric=options["metric"] or "",
-        ),
+        pair=pair_of(options),
     )
 
 
@@ -139,12 +124,8 @@ def _resumed(
                 "measured; compare into a new file"
             )
     plan = resumed_plan(context, options, run)
-    return replace(
-        plan,
-        launches=max(plan.launches, run.settings.launches),
-        **side_by_side(builds),
-        build_seconds=seconds_of(builds.values()),
-    )
+    launches = max(plan.launches, run.settings.launches)
+    return replace(plan, launches=launches, **plan_of_builds(builds))
 
 
 def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile":

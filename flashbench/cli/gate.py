@@ -168,15 +168,14 @@ def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
     """Measure the candidate against SDPA into a run file that is kept."""
     from flashbench.measuring.progress import make_progress
     from flashbench.report import report_one
-    from flashbench.revisions.built import seconds_of, side_by_side
+    from flashbench.revisions.built import plan_of_builds
     from flashbench.run import Plan, measure
 
     plan = Plan(
         **plan_options(options),
-        **side_by_side({"candidate": built}),
+        **plan_of_builds({"candidate": built}),
         launches=options["launches"],
         metrics=[options["metric"]] if options["metric"] else None,
-        build_seconds=seconds_of([built]),
     )
     with run_file(path, "--run-file", None, force=options["force"]) as resumed:
         if resumed is not None:

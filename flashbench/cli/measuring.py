@@ -22,7 +22,7 @@ from flashbench.render.escape import printable
 if TYPE_CHECKING:
     from flashbench.measuring.plan import Plan
     from flashbench.revisions.revision import Revision
-    from flashbench.runfile import RunFile
+    from flashbench.runfile import Pair, RunFile
 
 
 def chosen_shapes(options: dict[str, Any], operation: Operation) -> list[Sizes]:
@@ -68,6 +68,15 @@ def plan_options(options: dict[str, Any]) -> dict[str, Any]:
         "workers": options.get("workers", "auto"),
         "command": ["flashbench", *sys.argv[1:]],
     }
+
+
+def pair_of(options: dict[str, Any]) -> "Pair":
+    """Two builds side by side, and the rule that decides their cases."""
+    from flashbench.revisions.built import NEW, OLD
+    from flashbench.runfile import Pair
+
+    rule = {name: options[name] for name in ("tolerance", "confidence")}
+    return Pair(old=OLD, new=NEW, metric=options.get("metric") or "", **rule)
 
 
 def price_options(options: dict[str, Any], machine: str = "") -> dict[str, Any]:

@@ -14,6 +14,8 @@ from flashbench.revisions.project import Project
 from flashbench.revisions.revision import Revision
 from flashbench.runfile import BuildIdentity, Candidate
 
+OLD, NEW = "A", "B"  # of two builds
+
 
 @dataclass(frozen=True)
 class Built:
@@ -76,13 +78,14 @@ class Built:
         return Candidate(name=name, spec=self.project.callable, build=copy(self.identity))
 
 
-def side_by_side(builds: Mapping[str, Built]) -> dict[str, Any]:
-    """What a `Plan` needs from builds, at least one, measured under these names."""
+def plan_of_builds(builds: Mapping[str, Built]) -> dict[str, Any]:
+    """The fields of a Plan that say which builds, at least one, are measured under these names."""
     return {
         "candidates": [built.candidate(name) for name, built in builds.items()],
         "import_roots": {name: str(built.require()) for name, built in builds.items()},
         "repository": str(next(iter(builds.values())).project.repository),
         "backends": "default",
+        "build_seconds": seconds_of(builds.values()),
     }
 
 

@@ -10,6 +10,9 @@ from flashbench.bisect import launches_on_demand
 from flashbench.bisect.launches_on_demand import LaunchesOnDemand, own
 from flashbench.errors import BudgetSpentError, NotMeasuredError
 from flashbench.measuring.saving import NotSavedError
+from flashbench.runfile import Pair
+
+RULE = Pair(old="A", new="B", tolerance=0.02, confidence=0.98)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +39,7 @@ def test_full_disk_is_no_answer(
     monkeypatch.setattr(LaunchesOnDemand, "_plan", lambda *_: None)
     commit: Any = SimpleNamespace(revision=SimpleNamespace(commit="a" * 40))
     nothing: Any = None
-    asked = LaunchesOnDemand(nothing, nothing, tmp_path, 0.02, 0.98)
+    asked = LaunchesOnDemand(nothing, nothing, tmp_path, RULE)
     if ends is not None:
         with pytest.raises(ends):
             asked.launch(commit, nothing)
@@ -71,7 +74,7 @@ def test_run_files_of_other_builds_are_set_aside(tmp_path: Path) -> None:
     identity = SimpleNamespace(library_hash="now")
     commit: Any = SimpleNamespace(revision=SimpleNamespace(commit="a" * 40), identity=identity)
     nothing: Any = None
-    asked = LaunchesOnDemand(nothing, commit, tmp_path, 0.02, 0.98)
+    asked = LaunchesOnDemand(nothing, commit, tmp_path, RULE)
     for content in ("damaged", "damaged, too"):
         (tmp_path / f"{'a' * 40}.json").write_text(content)
         assert asked._known(commit) is None
