@@ -39,7 +39,7 @@ def serve() -> None:
     del correctness, torch  # for workers and checkers
 
     def fork_worker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
-        main = fork_server.main if command[3] == forks.SERVER else worker.main
+        main = fork_server.main if forks.SERVER in command[3] else worker.main
         return _forked(partial(main, *options["pass_fds"]), command, options)
 
     def fork_checker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":

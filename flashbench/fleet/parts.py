@@ -3,12 +3,11 @@
 import os
 import shlex
 import stat
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import flashbench
+from flashbench import own_python
 from flashbench.errors import InvalidInputError
 from flashbench.fleet.merge import merge, split, unfinished_launches
 from flashbench.measuring.claim import lock_of
@@ -16,11 +15,7 @@ from flashbench.measuring.plan import Plan
 from flashbench.runfile import RunFile, load, save
 from flashbench.shard import Shard, equal_shards
 
-# A task runs this process's flashbench, wherever that is.
-_BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); sys.argv[:2] = ['flashbench']; "
-    "from flashbench.cli import main; main()"
-)
+_BOOTSTRAP = "sys.argv[0] = 'flashbench'; from flashbench.cli import main; main()"
 
 
 @dataclass(frozen=True)
@@ -81,10 +76,9 @@ class Parts:
 
     def task(self, index: int, flags: Sequence[str], via: Sequence[str] = ()) -> list[str]:
         """The command that measures a part, or resumes the part's file. via: as of a slot."""
-        root = str(Path(flashbench.__file__).parents[1])
         run = self._arguments(index, flags)
         arguments = [*via, "--", *run] if via else [*run, "--child"]
-        return [sys.executable, "-P", "-c", _BOOTSTRAP, root, *arguments]
+        return own_python.command(_BOOTSTRAP, *arguments)
 
     def typed(self, index: int, flags: Sequence[str], resumed: bool) -> str:
         """The command of a task, as typed by hand."""

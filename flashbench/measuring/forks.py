@@ -9,15 +9,13 @@ import sys
 from pathlib import Path
 from typing import Protocol, Self
 
-import flashbench
+from flashbench import own_python
 
-# A process must run the flashbench that this process runs, wherever that is; then candidates are
-# found from the current directory, as `python -m` would.
 _BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.parent import end_with; "
-    "end_with(int(sys.argv[3])); from flashbench.measuring.{} import main; {}main(int(sys.argv[2]))"
+    "from flashbench.parent import end_with; end_with(int(sys.argv[2])); "
+    "from flashbench.measuring.{} import main; {}main(int(sys.argv[1]))"
 )
-WORKER = _BOOTSTRAP.format("worker", "sys.path[0] = ''; ")
+WORKER = _BOOTSTRAP.format("worker", own_python.FROM_HERE)
 SERVER = _BOOTSTRAP.format("fork_server", "")
 
 # Present where a GPU may be measured; the second in WSL.
@@ -151,10 +149,8 @@ class _Server:
 
 
 def _start(bootstrap: str, connection: socket.socket, output: int) -> "subprocess.Popen[bytes]":
-    root = str(Path(flashbench.__file__).parents[1])
-    arguments = [root, str(connection.fileno()), str(os.getpid())]
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", bootstrap, *arguments],
+        own_python.command(bootstrap, str(connection.fileno()), str(os.getpid())),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,

@@ -8,22 +8,19 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 
-import flashbench
-from flashbench import operations
+from flashbench import operations, own_python
 from flashbench.case import Case, DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.operations.operation import Operation, Options, Sizes, label
 
 _SECONDS = 120.0
 _BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from flashbench.operations.of_project import answer; "
-    "sys.path[0] = ''; answer(sys.argv[2], sys.argv[3])"
+    f"from flashbench.operations.of_project import answer; {own_python.FROM_HERE}"
+    "answer(*sys.argv[1:])"
 )
 
 
@@ -140,10 +137,9 @@ def _key(sizes: Sizes, options: Options) -> str:
 
 
 def _ask(spec: str, import_root: str, question: _Question) -> _Answer:
-    root = str(Path(flashbench.__file__).parents[1])
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", _BOOTSTRAP, root, spec, import_root],
+            own_python.command(_BOOTSTRAP, spec, import_root),
             input=msgspec.json.encode(question),
             capture_output=True,
             timeout=_SECONDS,

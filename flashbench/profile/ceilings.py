@@ -4,20 +4,15 @@
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
-import flashbench
-from flashbench import machine
+from flashbench import machine, own_python
 from flashbench.errors import NotMeasuredError
 from flashbench.process_group import run
 from flashbench.runfile import Ceilings
 
-_BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.profile.ceilings import main; "
-    "main(sys.argv[2], int(sys.argv[3]))"
-)
+_BOOTSTRAP = "from flashbench.profile.ceilings import main; main(sys.argv[1], int(sys.argv[2]))"
 _SECONDS = 180
 _CEILINGS = msgspec.json.Decoder(Ceilings)
 
@@ -27,10 +22,8 @@ def measure(device: str, threads: int | None = None) -> Ceilings:
 
     Raises NotMeasuredError without such a device, InvalidInputError if they cannot be stored.
     """
-    root = str(Path(flashbench.__file__).parents[1])
-    command = [sys.executable, "-P", "-c", _BOOTSTRAP, root, device, str(threads or 0)]
     try:
-        done = run(command, _SECONDS)
+        done = run(own_python.command(_BOOTSTRAP, device, str(threads or 0)), _SECONDS)
     except subprocess.TimeoutExpired:
         raise NotMeasuredError(f"ceilings of {device}: no answer within {_SECONDS} s") from None
     if done.returncode:

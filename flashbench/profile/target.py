@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-import flashbench
-from flashbench import operations
+from flashbench import operations, own_python
 from flashbench.case import Case
 from flashbench.inputs import read_input
 from flashbench.measuring.protocol import Setup
@@ -19,10 +18,10 @@ from flashbench.operations.case_document import decode_case, encode_case
 from flashbench.profile.perf import Calls
 
 _MAX_BYTES = 2**24
-# Like the worker: this flashbench, then candidates from the current directory.
+# Candidates are found as by the worker.
 _BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from flashbench.profile.target import main; "
-    "sys.path[0] = ''; main(sys.argv[2], sys.argv[3:])"
+    f"from flashbench.profile.target import main; {own_python.FROM_HERE}"
+    "main(sys.argv[1], sys.argv[2:])"
 )
 _WARM_UP_CALLS = 3
 _CPU_SECONDS = 0.3
@@ -44,8 +43,7 @@ _JOB = msgspec.json.Decoder(Job, dec_hook=decode_case)
 
 def command(job: Path) -> list[str]:
     """The command that runs the job in a file; for perf, two FIFOs are appended."""
-    root = str(Path(flashbench.__file__).parents[1])
-    return [sys.executable, "-P", "-c", _BOOTSTRAP, root, str(job)]
+    return own_python.command(_BOOTSTRAP, str(job))
 
 
 def write(job: Job, path: Path) -> None:

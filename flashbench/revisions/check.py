@@ -11,12 +11,11 @@ import os
 import re
 import select
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import flashbench
+from flashbench import own_python
 from flashbench.builds import diagnosis, running
 from flashbench.builds.builder import TIMEOUT_SECONDS
 from flashbench.builds.content import libraries
@@ -25,10 +24,7 @@ from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions.computed import ATTENTION, WhatIsComputed
 
-_BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from flashbench.revisions.check_server import main; del sys.path[0]; main()"
-)
+_BOOTSTRAP = "from flashbench.revisions.check_server import main; del sys.path[0]; main()"
 _STARTING_SECONDS = 300.0  # of the server: importing torch on a busy machine
 _ANSWERING_SECONDS = 60.0  # beyond the time limits of what it runs, before it is given up
 _MOST_EXITS = 64  # calls that may end their process before the rest is not tried
@@ -246,9 +242,8 @@ class Checker:
         return b"", server.returncode
 
     def _start(self) -> subprocess.Popen[bytes]:
-        root = str(Path(flashbench.__file__).parents[1])
         server = subprocess.Popen(
-            running.kept([sys.executable, "-P", "-c", _BOOTSTRAP, root]),
+            running.kept(own_python.command(_BOOTSTRAP)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
