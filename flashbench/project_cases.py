@@ -39,12 +39,6 @@ class ProjectCases:
 ANY = ProjectCases()
 
 
-def of_flags(given: dict[str, Any]) -> ProjectCases:
-    """The inverse of `ProjectCases.given`."""
-    words: dict[str, Any] = given | {name: tuple(given.get(name, ())) for name in _LISTS}
-    return ProjectCases(**words)
-
-
 def read(path: Path, document: dict[str, Any]) -> ProjectCases:
     """Those of a pyproject.toml. Raises InvalidInputError naming file and key."""
     table = table_of(path, document, NAME)
@@ -63,5 +57,5 @@ def read(path: Path, document: dict[str, Any]) -> ProjectCases:
         for word in words:
             if word not in _KNOWN.get(key, (word,)):
                 raise InvalidInputError(f"{where}: {word!r} is not one of {', '.join(_KNOWN[key])}")
-        found[key] = value
-    return of_flags(found)
+        found[key] = tuple(value) if key in _LISTS else value
+    return ProjectCases(**found)

@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import msgspec
+from msgspec.structs import replace
+
 from flashbench import own_python
 from flashbench.builds import diagnosis, running
 from flashbench.builds.builder import TIMEOUT_SECONDS
@@ -22,6 +25,7 @@ from flashbench.builds.content import libraries
 from flashbench.builds.diagnosis import Status
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
 from flashbench.errors import NotMeasuredError
+from flashbench.revisions.check_server import Request
 from flashbench.revisions.computed import ATTENTION, WhatIsComputed
 
 _BOOTSTRAP = "from flashbench.revisions.check_server import main; del sys.path[0]; main()"
@@ -92,7 +96,7 @@ class Checker:
         fails and why. log: a file to write, for what the import prints. tree: the working tree, of
         which nothing may be imported on the way. Raises NotMeasuredError if it needs torch, and
         there is none."""
-        reply = self._ask(import_root, spec, log, tree, correct=False)
+        reply = self._ask(Request(str(import_root), spec, str(log), tree))
         if "error" not in reply:
             return LoadResult(*self._ended(reply, log, "loading", "import error"))
         error = reply["error"]
@@ -115,17 +119,17 @@ class Checker:
         may refuse, but not all. A case on which it calls `exit` is refused, as by an exception.
         """
         ended: dict[str, str] = {}
+        request = Request(
+            str(import_root),
+            spec,
+            str(log),
+            correct=True,
+            cases=list(cases),
+            operation=operation,
+            ended=ended,
+        )
         while True:
-            reply = self._ask(
-                import_root,
-                spec,
-                log,
-                "",
-                correct=True,
-                cases=cases,
-                operation=operation,
-                ended=ended,
-            )
+            reply = self._ask(request)
             at = str(reply.get("at") or "")
             exited = "wrong" not in reply and (reply.get("code") or 0) > 0
             if not exited or not at or at in ended or len(ended) == _MOST_EXITS:
@@ -153,17 +157,17 @@ class Checker:
     ) -> None:
         """Call the importable callable once on each of these cases, whatever it returns or raises,
         so that it compiles what it compiles then. threads: of torch; None: its default."""
+        request = Request(
+            str(import_root),
+            spec,
+            str(log),
+            warm=True,
+            cases=list(cases),
+            operation=operation,
+            threads=threads,
+        )
         with contextlib.suppress(NotMeasuredError):  # no such device: launches say so
-            self._ask(
-                import_root,
-                spec,
-                log,
-                "",
-                correct=False,
-                cases=cases,
-                operation=operation,
-                warm={"threads": threads},
-            )
+            self._ask(request)
 
     def _ended(
         self, reply: dict[str, Any], log: Path, what: str, status: Status
@@ -180,36 +184,10 @@ class Checker:
         last = next((line for line in reversed(lines) if line.strip()), "")
         return status, f"{what} ended with exit code {code}: {last[:300]}".removesuffix(": ")
 
-    def _ask(
-        self,
-        import_root: Path,
-        spec: str,
-        log: Path,
-        tree: str,
-        *,
-        correct: bool,
-        cases: Sequence[str] = (),
-        operation: WhatIsComputed = ATTENTION,
-        warm: dict[str, int | None] | None = None,
-        ended: dict[str, str] | None = None,
-    ) -> dict[str, Any]:
-        request = {
-            "import_root": str(import_root),
-            "spec": spec,
-            "log": str(log),
-            "tree": tree,
-            "correct": correct,
-            "cases": list(cases),
-            "operation": operation.name,
-            "operation_root": operation.import_root,
-            "wanted": operation.cases.given,
-            "timeout": self.timeout,
-            "compiling": self.compiling,
-            "warm": warm,
-            "ended": ended or {},
-        }
+    def _ask(self, request: Request) -> dict[str, Any]:
+        request = replace(request, timeout=self.timeout, compiling=self.compiling)
         for _ in range(_TRIES):
-            answer, code = self._answer(json.dumps(request).encode() + b"\n")
+            answer, code = self._answer(msgspec.json.encode(request) + b"\n")
             if answer:
                 break
         else:  # twice by the same revision: not by chance

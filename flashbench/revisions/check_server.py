@@ -12,12 +12,15 @@ import select
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
 
 from flashbench.builds.keeper import adopt_orphans, kill_descendants
 from flashbench.builds.supervise import Log
 from flashbench.parent import end_with
 from flashbench.revisions import jit
+from flashbench.revisions.computed import ATTENTION, WhatIsComputed
 
 if TYPE_CHECKING:
     from flashbench.operations import Operation
@@ -27,6 +30,28 @@ _CHUNK = 1 << 16
 _LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the most, in all a chunk
 
 _WORDS = ("error", "wrong", "refused", "checked", "absent", "compilers", "at")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """As `Checker` asks, with its seconds. correct: the callable is called, and what it returns is
+    checked; warm: it is called alone, on `threads` of torch. ended: cases that ended their process,
+    and how."""
+
+    import_root: str
+    spec: str
+    log: str
+    tree: str = ""
+    correct: bool = False
+    warm: bool = False
+    cases: list[str] = []
+    operation: WhatIsComputed = ATTENTION
+    threads: int | None = None
+    ended: dict[str, str] = {}
+    timeout: float = 0.0
+    compiling: float = 0.0
+
+
+_REQUEST = msgspec.json.Decoder(Request)
 _threads = 1  # torch's own choice
 _answers = -1  # for the answers, out of a revision's reach
 
@@ -49,7 +74,7 @@ def main() -> None:
                 _end()
             buffer += part
         line, _, buffer = buffer.partition(b"\n")
-        os.write(_answers, json.dumps(_fork(json.loads(line))).encode() + b"\n")
+        os.write(_answers, json.dumps(_fork(_REQUEST.decode(line))).encode() + b"\n")
 
 
 def _import_ahead() -> None:
@@ -73,17 +98,17 @@ def _end() -> NoReturn:
     os._exit(0)
 
 
-def _fork(request: dict[str, Any]) -> dict[str, Any]:
+def _fork(request: Request) -> dict[str, str | int | None]:
     """The process's messages; with "code" if it ended early, None: stopped at the time limit. Its
     output is in the request's log."""
     try:
-        with Path(request["log"]).open("wb") as file:
+        with Path(request.log).open("wb") as file:
             return _run(request, Log(file.fileno()))
     except OSError as error:
         return {"unwritable": error.errno}
 
 
-def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
+def _run(request: Request, log: Log) -> dict[str, str | int | None]:
     reader, writer = os.pipe()
     prints, printer = os.pipe()
     server = os.getpid()
@@ -111,15 +136,15 @@ def _run(request: dict[str, Any], log: Log) -> dict[str, Any]:
 
 
 def _watch(
-    child: int, reader: int, prints: int, log: Log, request: dict[str, Any]
+    child: int, reader: int, prints: int, log: Log, request: Request
 ) -> tuple[bytes, int | None]:
     """The child's messages, and its exit code (negative: a signal; None: stopped)."""
     messages = b""
     opened = {reader, prints}
-    timeout, import_root = request["timeout"], Path(request["import_root"])
+    timeout = request.timeout
     end = time.monotonic() + timeout
     last = end + timeout  # of the import and the calls, which are reported one after the other
-    compiled = time.monotonic() + request["compiling"]
+    compiled = time.monotonic() + request.compiling
     code: int | None = None
     while True:
         ready, _, _ = select.select([*opened, 0], [], [], _STEP_SECONDS)
@@ -139,7 +164,7 @@ def _watch(
             code = os.waitstatus_to_exitcode(status)
             break
         if time.monotonic() > end:
-            if time.monotonic() > compiled or not jit.is_compiling(import_root):
+            if time.monotonic() > compiled or not jit.is_compiling(Path(request.import_root)):
                 break
             end = last = time.monotonic() + timeout
     kill_descendants()  # and what it started
@@ -154,14 +179,14 @@ def _watch(
     return messages, code
 
 
-def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> None:
+def _child(request: Request, writer: int, printer: int, server: int) -> None:
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with(server)
     os.dup2(printer, 1)
     os.dup2(printer, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.chdir(request["import_root"])
+    os.chdir(request.import_root)
 
     def say(**words: object) -> None:
         short = {key: value and str(value)[:_LONGEST] for key, value in words.items()}
@@ -170,19 +195,19 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
     from flashbench.errors import InvalidInputError, NotMeasuredError
     from flashbench.revisions.load import load_callable
 
-    jit.keep(Path(request["import_root"]))
+    import_root, spec, cases = Path(request.import_root), request.spec, request.cases
+    jit.keep(import_root)
     before = jit.compilers()
     try:
-        call = load_callable(Path(request["import_root"]), request["spec"], request["tree"]).call
+        call = load_callable(import_root, spec, request.tree).call
     except NotMeasuredError as error:
         say(error=str(error))
         os._exit(0)
-    if not _have_devices(request["cases"]):
+    if not _have_devices(request.cases):
         say(absent="cuda")
         os._exit(0)
     say(error=None, compilers=" ".join(sorted(jit.compilers() - before)))
-    if request["correct"] or request["warm"]:
-        from flashbench import project_cases
+    if request.correct or request.warm:
         from flashbench.revisions.correctness import (
             Watched,
             call_each,
@@ -191,35 +216,33 @@ def _child(request: dict[str, Any], writer: int, printer: int, server: int) -> N
         )
 
         try:
-            operation = _operation(request["operation"], request["operation_root"])
+            operation = _operation(request.operation)
         except InvalidInputError as error:
             say(error=str(error))
             os._exit(0)
-        if request["warm"]:
-            call_each(call, request["cases"], request["warm"]["threads"] or _threads)
+        if request.warm:
+            call_each(call, cases, request.threads or _threads)
             os._exit(0)
-        spec, cases = request["spec"], request["cases"]
-        wanted = project_cases.of_flags(request["wanted"])
-        watched = Watched(request["ended"], lambda case: say(at=case))
+        watched = Watched(request.ended, lambda case: say(at=case))
         if cases:
             found = check_named(call, spec, cases, watched)
         else:
-            found = check_small(call, spec, operation, wanted, watched)
+            found = check_small(call, spec, operation, request.operation.cases, watched)
         taken = bool(found.right) and not (cases and found.refused)
         refusal = "" if taken else found.refusal
         say(wrong=found.wrong, refused=refusal, checked=found.summary)
     os._exit(0)  # skip whatever the revision does at exit
 
 
-def _operation(name: str, import_root: str) -> "Operation":
+def _operation(wanted: WhatIsComputed) -> "Operation":
     """Raises InvalidInputError for a project's that cannot be imported."""
     from flashbench import operations
 
-    if ":" in name:
+    if ":" in wanted.name:
         from flashbench.operations.of_project import imported
 
-        operations.know(imported(name, import_root))
-    return operations.named(name)
+        operations.know(imported(wanted.name, wanted.import_root))
+    return operations.named(wanted.name)
 
 
 def _have_devices(cases: list[str]) -> bool:
