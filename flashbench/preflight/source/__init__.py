@@ -30,7 +30,7 @@ def _reading(look: Look) -> Look:
 
     def looked(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         yield from look(tree)
-        for file in (*tree.units, *tree.headers):
+        for file in tree.sources:
             tree.read(file)
         doubts = [f"{file}: {why}" for file, why in sorted(tree.unread.items())]
         yield from in_short(doubts)

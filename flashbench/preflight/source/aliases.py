@@ -33,7 +33,7 @@ def _meaning(tree: SourceTree, name: str) -> str:
         if is_template or hidden or source.is_conditional(source.line_of(place)):
             return ""
     other = re.compile(rf"\b(?:typename|class|struct|enum)\s+{name}\b")
-    for file in (*tree.units, *tree.headers):
+    for file in tree.sources:
         source = tree.read(file)
         if name in source.text and (name in source.bodies or other.search(source.plain)):
             return ""
@@ -44,7 +44,7 @@ def _meaning(tree: SourceTree, name: str) -> str:
 def _aliases(tree: SourceTree) -> dict[str, list[tuple[str, int, str]]]:
     """Aliases by name, each with its file, its place in `plain` and the text of its type."""
     found = defaultdict[str, list[tuple[str, int, str]]](list)
-    for file in (*tree.units, *tree.headers):
+    for file in tree.sources:
         plain = tree.read(file).plain
         for match in _USING.finditer(plain):
             found[match[1]].append((file, match.start(), match[2].strip()))

@@ -199,7 +199,7 @@ def _binds(tree: SourceTree, module: str) -> bool:
 @lru_cache(maxsize=1)
 def _literals(tree: SourceTree) -> frozenset[str]:
     """What literals of the sources begin with: a name, or that of a schema."""
-    texts = (tree.read(file).code for file in (*tree.units, *tree.headers))
+    texts = (tree.read(file).code for file in tree.sources)
     found = (one.partition("(")[0] for text in texts for one in _LITERAL.findall(text))
     return frozenset(one.rpartition("::")[2].partition(".")[0] for one in found)
 
@@ -207,7 +207,7 @@ def _literals(tree: SourceTree) -> frozenset[str]:
 @lru_cache(maxsize=1)
 def _makers_of_literals(tree: SourceTree) -> frozenset[str]:
     """Macros that make a literal of an argument, or give it to one that does."""
-    texts = [tree.read(file).macros for file in (*tree.units, *tree.headers)]
+    texts = [tree.read(file).macros for file in tree.sources]
     found = {name for text in texts for name in _STRINGS.findall(text)}
     while found:
         calls = re.compile(rf"(?m)^(\w+)\(.*\b(?:{'|'.join(found)})\b")
@@ -225,13 +225,13 @@ def _has_literal(tree: SourceTree, name: str) -> bool:
     if not (macros := _makers_of_literals(tree)):
         return False
     given = re.compile(rf"\b(?:{'|'.join(macros)})\s*\([^;{{}}]*\b{re.escape(name)}\b")
-    return any(given.search(tree.read(file).plain) for file in (*tree.units, *tree.headers))
+    return any(given.search(tree.read(file).plain) for file in tree.sources)
 
 
 def _exports(tree: SourceTree, name: str) -> bool:
     """Whether a file with extern "C" may define a function of this name."""
     defined = re.compile(rf"(?<!::)(?<!\.)(?<!->)\b{re.escape(name)}\s*\(|##")
-    for file in (*tree.units, *tree.headers):
+    for file in tree.sources:
         source = tree.read(file)
         is_c = file.endswith(".c") or _C_NAMES.search(source.code) is not None
         if is_c and defined.search(source.code):

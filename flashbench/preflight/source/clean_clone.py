@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from flashbench.builds.content import HEADERS, UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.source.compiled import build_of
-from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import absent_from_clone, how_to_get, outermost_untracked
 from flashbench.preflight.source.left_out import INSTANTIATES
@@ -85,7 +84,7 @@ def _is_included(tree: SourceTree, file: str) -> bool:
     end = f"/{PurePosixPath(file).name}"
     return file.endswith(HEADERS) and any(
         f"/{one.name}".endswith(end)
-        for source in (*tree.units, *tree.headers)
+        for source in tree.sources
         for one in tree.read(source).includes
     )
 
@@ -162,16 +161,16 @@ def _compiled(tree: SourceTree, reported: set[str]) -> Iterator[Finding | Cannot
 def _is_needed(tree: SourceTree, unit: str, local: set[str]) -> bool:
     """Whether a compiled file that git has names what only this unit defines, or it is the
     module's own."""
-    functions, source = functions_of(tree), tree.read(unit)
-    names = {one.name for one in functions.defined(unit)}
+    source = tree.read(unit)
+    names = {one.name for one in source.defined}
     names |= {match[1] for match in INSTANTIATES.finditer(source.code)}
     if source.binds:
         return True
     build = build_of(tree)
     in_git = [one for one in build.files if one not in local]
-    elsewhere = {one.name for file in in_git for one in functions.defined(file)}
+    elsewhere = {one.name for file in in_git for one in tree.read(file).defined}
     wanted = (names - elsewhere) | {match[1] for match in INSTANTIATES.finditer(source.code)}
-    return any(not wanted.isdisjoint(functions.words(file)) for file in in_git)
+    return any(not wanted.isdisjoint(tree.read(file).words) for file in in_git)
 
 
 def _writer(tree: SourceTree, unit: str) -> str:

@@ -25,7 +25,7 @@ def computed_includes(tree: SourceTree) -> Iterator[Finding]:
     if missing_references(tree) or broken_files(tree):
         return  # they may define the macros
     reported = set()
-    for file in (*tree.units, *tree.headers):
+    for file in tree.sources:
         for line, macro in tree.read(file).computed:
             if macro in reported or (missing := _missing(tree, file, macro)) is None:
                 continue
@@ -120,7 +120,7 @@ def _words_beside(tree: SourceTree, macro: str) -> frozenset[str]:
 def _macros(tree: SourceTree) -> dict[str, list[Macro]]:
     """All macros of the tree, by name."""
     found: dict[str, list[Macro]] = defaultdict(list)
-    for file in (*tree.units, *tree.headers):
+    for file in tree.sources:
         for name, bodies in tree.read(file).bodies.items():
             found[name] += bodies
     return found

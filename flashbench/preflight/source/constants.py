@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from flashbench.preflight.finding import Finding
 from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.cxx import SourceText
-from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.tree import SourceTree
 
 # `constexpr int NAME = ...`, `static const auto NAME{...}`, with or without `__device__`.
@@ -24,11 +23,11 @@ def macro_against_constant(tree: SourceTree) -> Iterator[Finding]:
 
     Files that test or remove the macro (`#ifndef`, `#undef`) know about it and are left alone.
     """
-    files, functions = (*tree.units, *tree.headers), functions_of(tree)
+    files = tree.sources
     macros = {define.name for file in files for define in tree.read(file).defines}
     holders, constants = defaultdict[str, set[str]](set), dict[str, dict[str, int]]()
     for file in files:
-        shared = macros & functions.words(file)
+        shared = macros & tree.read(file).words
         constants[file] = constants_of(tree, file, shared) if shared else {}
         for name in constants[file]:
             holders[name].add(file)

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 from flashbench.preflight.source.cxx import SourceText, split_arguments
-from flashbench.preflight.source.tree import SourceTree
 
 # What stands before the ";" of a declaration: a type, a name, arguments. Templates are left to
 # `instantiations`.
@@ -83,40 +82,26 @@ class Definition:
         return "::".join((*self.scope, *self.qualifier, self.name))
 
 
-class Functions:
-    """Functions of a tree; searches each file once."""
+class SourceFile(SourceText):
+    """A file with the functions that it declares and defines, each found once."""
 
-    def __init__(self, tree: SourceTree) -> None:
-        self.tree = tree
-        self._words: dict[str, frozenset[str]] = {}
-        self._declared: dict[str, list[Declaration]] = {}
-        self._defined: dict[str, list[Definition]] = {}
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Names in the file, directives excluded."""
+        return frozenset(self.plain.translate(_BLANKS).split())  # twice as fast as an expression
 
-    def words(self, file: str) -> frozenset[str]:
-        """Names in a file, directives excluded."""
-        if file not in self._words:  # twice as fast as a regular expression
-            self._words[file] = frozenset(self.tree.read(file).plain.translate(_BLANKS).split())
-        return self._words[file]
+    @cached_property
+    def declared(self) -> list[Declaration]:
+        """Functions with external linkage, not objects constructed with arguments."""
+        return list(_declarations(self))
 
-    def declared(self, file: str) -> list[Declaration]:
-        if file not in self._declared:
-            self._declared[file] = list(declarations(self.tree.read(file)))
-        return self._declared[file]
-
-    def defined(self, file: str) -> list[Definition]:
-        if file not in self._defined:
-            self._defined[file] = list(definitions(self.tree.read(file)))
-        return self._defined[file]
+    @cached_property
+    def defined(self) -> list[Definition]:
+        """Function definitions, class members included."""
+        return list(_definitions(self))
 
 
-@lru_cache(maxsize=1)
-def functions_of(tree: SourceTree) -> Functions:
-    """Share one instance among all checks of a tree."""
-    return Functions(tree)
-
-
-def declarations(source: SourceText) -> Iterator[Declaration]:
-    """Find functions with external linkage, not objects constructed with arguments."""
+def _declarations(source: SourceText) -> Iterator[Declaration]:
     found = _declared(source)
     opened = [found.end() for found in _EXTERN_C.finditer(source.plain)]
     blocks = [(place, _closed(source.plain, place)) for place in opened]
@@ -173,8 +158,7 @@ def _is_object(plain: str, name: str) -> bool:
     return False
 
 
-def definitions(source: SourceText) -> Iterator[Definition]:
-    """Find function definitions, class members included."""
+def _definitions(source: SourceText) -> Iterator[Definition]:
     outer = source.outer
     for begin, end in _statements(outer, "{"):
         parenthesis = outer.find("(", begin, end)
@@ -188,27 +172,6 @@ def definitions(source: SourceText) -> Iterator[Definition]:
             qualifier = tuple(re.findall(r"\w+", written[1])) if written and plain else ("?",)
         scope = source.scope(match.start())
         yield Definition(match[1], match.start(), scope, qualifier, match[2])
-
-
-def macro_with(tree: SourceTree, name: str) -> str:
-    """Name a macro whose body has a name, or whose call outside of functions does; "" if there is
-    none."""
-    if name in (words := words_of_macros(tree)):
-        return f"a macro of {words[name]}"
-    call = re.compile(rf"^[ \t]*[A-Z][A-Z0-9_]*\s*\([^;{{}}]*\b{name}\b", re.MULTILINE)
-    files = (*tree.units, *tree.headers)
-    named = (file for file in files if name in functions_of(tree).words(file))
-    return next((f"a macro in {one}" for one in named if call.search(tree.read(one).outer)), "")
-
-
-@lru_cache(maxsize=1)
-def words_of_macros(tree: SourceTree) -> dict[str, str]:
-    """Words in the bodies of all macros, each with one file that has it."""
-    words: dict[str, str] = {}
-    for file in (*tree.units, *tree.headers):
-        for word in _WORD.findall(tree.read(file).macros):
-            words.setdefault(word, file)
-    return words
 
 
 def is_in_scope(declared: Declaration, defined: Definition) -> bool:

@@ -26,6 +26,7 @@ _COMMAND = (
 )
 
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _OPEN = re.compile(rf"\b{_COMMAND}\s*[( ]")
 
 
@@ -134,3 +135,23 @@ def may_be_generated(tree: SourceTree, unit: str, lister: str) -> bool:
         if script and path.name in (text := tree.read(file).text) and wanted.search(text):
             return True
     return False
+
+
+def macro_with(tree: SourceTree, name: str) -> str:
+    """Name a macro whose body has a name, or whose call outside of functions does; "" if there is
+    none."""
+    if name in (words := words_of_macros(tree)):
+        return f"a macro of {words[name]}"
+    call = re.compile(rf"^[ \t]*[A-Z][A-Z0-9_]*\s*\([^;{{}}]*\b{name}\b", re.MULTILINE)
+    named = (file for file in tree.naming(name) if call.search(tree.read(file).outer))
+    return next((f"a macro in {file}" for file in named), "")
+
+
+@lru_cache(maxsize=1)
+def words_of_macros(tree: SourceTree) -> dict[str, str]:
+    """Words in the bodies of all macros, each with one file that has it."""
+    words: dict[str, str] = {}
+    for file in tree.sources:
+        for word in _WORD.findall(tree.read(file).macros):
+            words.setdefault(word, file)
+    return words

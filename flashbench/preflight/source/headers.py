@@ -43,7 +43,7 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     """
     search, doubts = search_path_of(tree), list[str]()
     unanswered = list[tuple[str, Include]]()
-    for name in (*tree.units, *tree.headers):
+    for name in tree.sources:
         for include in tree.read(name).includes:
             ours = _is_ours(tree, search, name, include)
             if ours is False or _answered(tree, search, name, include):
@@ -80,7 +80,7 @@ def needed_folders(tree: SourceTree) -> dict[AbsentFolder, tuple[str, Include, s
     """Include directories that are not here and of which a header is missing, each with an include
     of it, and the folder that was meant if it is mistyped."""
     found = dict[AbsentFolder, tuple[str, Include, str]]()
-    for name in (*tree.units, *tree.headers) if absent_folders(tree) else ():
+    for name in tree.sources if absent_folders(tree) else ():
         for include in tree.read(name).includes:
             if (one := needed_folder(tree, name, include)) is not None:
                 found.setdefault(one[0], (name, include, one[1]))
@@ -163,7 +163,7 @@ def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
     if tree.tracked is None:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
     search, reported = search_path_of(tree), set()
-    for name in (*tree.units, *tree.headers):
+    for name in tree.sources:
         for include in tree.read(name).includes:
             if name not in tree.tracked:
                 continue
@@ -182,7 +182,7 @@ def header_not_in_git(tree: SourceTree) -> Iterator[Finding]:
 def _includers(tree: SourceTree, search: SearchPath, found: str) -> Iterator[str]:
     """Files of git that include this header."""
     name = PurePosixPath(found).name
-    for file in (*tree.units, *tree.headers):
+    for file in tree.sources:
         if file in (tree.tracked or ()) and any(
             one.name.endswith(name) and _found(tree, search, file, one) == found
             for one in tree.read(file).includes

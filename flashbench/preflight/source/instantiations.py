@@ -13,8 +13,7 @@ from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import split_arguments
 from flashbench.preflight.source.dispatch import dispatched
-from flashbench.preflight.source.functions import functions_of, macro_with
-from flashbench.preflight.source.generated import written_by_a_generator
+from flashbench.preflight.source.generated import macro_with, written_by_a_generator
 from flashbench.preflight.source.left_out import bring_back, removed_with
 from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.removed import removed_files
@@ -94,7 +93,7 @@ def missing_instantiation(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         yield CannotCheck(f"{build.unknown}, so that units left out are not seen")
     lacks = list[_Lack]()
     for user, seen in _users(tree, wanted):
-        asked_for = wanted & functions_of(tree).words(user)
+        asked_for = wanted & tree.read(user).words
         for call in _calls(tree, user, {one for one in asked_for if _may_lack(tree, seen, one)}):
             for types in call.asked:
                 if (call.name, types) in reported:
@@ -130,10 +129,12 @@ def _defects(lacks: list[_Lack]) -> list[list[_Lack]]:
 def _users(tree: SourceTree, wanted: Set[str]) -> Iterator[tuple[str, Set[str]]]:
     """Compiled units that name a template, and headers that they include, each with the files that
     are seen there."""
-    units, names = sorted(build_of(tree).files) or tree.units, functions_of(tree).words
-    yield from ((unit, tree.closure(unit)) for unit in units if wanted & names(unit))
+    units = sorted(build_of(tree).files) or tree.units
+    yield from ((unit, tree.closure(unit)) for unit in units if wanted & tree.read(unit).words)
     for file in sorted(one for one in tree.closure_of(units) if one.endswith(HEADERS)):
-        if not any(_may_lack(tree, tree.closure(file), one) for one in wanted & names(file)):
+        if not any(
+            _may_lack(tree, tree.closure(file), one) for one in wanted & tree.read(file).words
+        ):
             continue
         seen = (tree.closure(unit) for unit in units if file in tree.closure(unit))
         yield file, set[str]().union(*seen)
@@ -307,7 +308,7 @@ def _may_be_elsewhere(tree: SourceTree, name: str) -> str:
 def _calls(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[_Call]:
     """Calls of templates in a unit, with all types that macros around them choose from."""
     source = tree.read(user)
-    for match in _CALL.finditer(source.plain):
+    for match in _CALL.finditer(source.plain) if wanted else ():
         place = match.start()
         named = _NAME_BEFORE.match(source.plain[max(0, place - 80) : place][::-1])
         if named is None or (name := named[1][::-1]) not in wanted:
@@ -343,7 +344,7 @@ def _is_foreign(tree: SourceTree, before: str) -> bool:
 def _scopes(tree: SourceTree) -> frozenset[str]:
     """Names of all namespaces and classes."""
     found: set[str] = set()
-    for file in (*tree.units, *tree.headers):
+    for file in tree.sources:
         for heading in (one for kind in _SCOPES for one in kind.findall(tree.read(file).plain)):
             found.update(_WORD.findall(heading))
     return frozenset(found)

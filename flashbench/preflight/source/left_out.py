@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 from flashbench.builds.content import UNITS
 from flashbench.preflight.source.compiled import build_of
-from flashbench.preflight.source.functions import functions_of
 from flashbench.preflight.source.in_git import gone_folder, how_to_get
 from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.removed import removed_files
@@ -42,16 +41,16 @@ def _units_of(tree: SourceTree, folder: str, unit: str) -> list[str]:
 def left_out_but_used(tree: SourceTree, reported: Iterable[str]) -> Iterator[str]:
     """Name units left out of the build, but for those reported, that define a class's member or
     instantiate a template which compiled files call: for types that they deduce or dispatch."""
-    build, functions = build_of(tree), functions_of(tree)
+    build = build_of(tree)
     left_out = [unit for unit in tree.units if unit not in reported and build.leaves_out(unit)]
     compiled = tree.closure_of(build.files) if left_out else ()
-    words = frozenset[str]().union(*map(functions.words, compiled))
-    made = {one.qualified for file in compiled for one in functions.defined(file)}
+    words = frozenset[str]().union(*(tree.read(file).words for file in compiled))
+    made = {one.qualified for file in compiled for one in tree.read(file).defined}
     made |= {text for file in compiled for _, text in _instantiated(tree, file)}
     for unit in left_out:
         members = (
             one.name
-            for one in functions.defined(unit)
+            for one in tree.read(unit).defined
             if one.qualifier
             and one.qualified not in made
             and words.issuperset((one.name, one.qualifier[-1]))

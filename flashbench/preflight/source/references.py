@@ -156,7 +156,7 @@ def called_modules(tree: SourceTree) -> dict[str, list[tuple[Import, str]]]:
                 file = next(filter(tree.is_there, places), "")
             found[module].append((one, file))
             inits = (f"{folder}/__init__.py" for folder in packages.folders.get(one.package, ()))
-            reached = {file, *inits} - found.keys() - {""}
+            reached = {one for one in (file, *inits) if one and one not in found}
             todo += sorted(reached)
             found |= {one: [] for one in reached}
     return found

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from flashbench.builds.content import UNITS
-from flashbench.preflight.source.cxx import SourceText
+from flashbench.preflight.source.functions import SourceFile
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
@@ -44,12 +44,12 @@ def is_or_was(tree: SourceTree, file: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def removed_units(tree: SourceTree) -> dict[str, SourceText]:
+def removed_units(tree: SourceTree) -> dict[str, SourceFile]:
     """Texts of removed units, latest first."""
     wanted = [(file, at) for file, at in removed_files(tree).items() if file.endswith(UNITS)]
     found = {}
     for (file, _), text in zip(wanted[:_MOST], texts_at(tree, wanted[:_MOST]), strict=False):
-        found[file] = SourceText(text)
+        found[file] = SourceFile(text)
     return found
 
 

@@ -112,7 +112,7 @@ class SearchPath:
 
     @cached_property
     def _folders(self) -> frozenset[str]:
-        files = (*self.tree.units, *self.tree.headers)
+        files = self.tree.sources
         nearest = {name.rpartition("/")[0] for name in files}
         every = {one[:at] for one in nearest for at, sign in enumerate(one) if sign == "/"}
         return frozenset({".", *nearest, *every} - {""})
@@ -155,7 +155,7 @@ class SearchPath:
     def _shown(self) -> dict[str, set[str]]:
         """Folders that must be include directories: includes resolve only below them."""
         shown: dict[str, set[str]] = defaultdict(set)
-        for file in (*self.tree.units, *self.tree.headers):
+        for file in self.tree.sources:
             folder = os.path.dirname(file)  # noqa: PTH120
             for include in self.tree.read(file).includes:
                 name = os.path.normpath(include.name)

@@ -14,14 +14,11 @@ from flashbench.preflight.source.functions import (
     Declaration,
     Definition,
     declared_places,
-    definitions,
-    functions_of,
     is_in_scope,
-    macro_with,
     may_be_same,
     signature,
 )
-from flashbench.preflight.source.generated import written_by_a_generator
+from flashbench.preflight.source.generated import macro_with, written_by_a_generator
 from flashbench.preflight.source.left_out import bring_back, left_out_but_used, removed_with
 from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.removed import removed_units
@@ -202,7 +199,7 @@ def _strangers(
     """Functions that compiled units define and nothing declares, by their parameters."""
     found = defaultdict[tuple[str, ...], list[tuple[str, Definition]]](list)
     for unit in sorted(build_of(tree).files):
-        for one in functions_of(tree).defined(unit):
+        for one in tree.read(unit).defined:
             if one.name not in declared and one.parameters.strip() and "?" not in one.qualifier:
                 found[signature(one.parameters)].append((unit, one))
     return found
@@ -210,18 +207,16 @@ def _strangers(
 
 def _is_named_once(tree: SourceTree, name: str) -> bool:
     """Whether nothing calls a function."""
-    words = functions_of(tree).words
-    files = [file for file in (*tree.units, *tree.headers) if name in words(file)]
     uses = re.compile(rf"\b{name}\b")
-    return sum(len(uses.findall(tree.read(file).plain)) for file in files) == 1
+    return sum(len(uses.findall(tree.read(file).plain)) for file in tree.naming(name)) == 1
 
 
 def _holders(tree: SourceTree, names: set[str]) -> dict[str, list[tuple[str, Definition]]]:
     holders: dict[str, list[tuple[str, Definition]]] = defaultdict(list)
-    for file in (*tree.units, *tree.headers) if names else ():
-        if names.isdisjoint(functions_of(tree).words(file)):
+    for file in tree.sources if names else ():
+        if names.isdisjoint(tree.read(file).words):
             continue
-        for one in functions_of(tree).defined(file):
+        for one in tree.read(file).defined:
             if one.name in names:
                 holders[one.name].append((file, one))
     return holders
@@ -231,7 +226,7 @@ def _own(tree: SourceTree, file: str) -> list[Declaration]:
     """Declarations in a file that are C++ and this project's own."""
     vendored = _VENDORED.search(file) is not None or file.endswith(".c")
     ours = tree.tracked is None or file in tree.tracked
-    return functions_of(tree).declared(file) if ours and not vendored else []
+    return tree.read(file).declared if ours and not vendored else []
 
 
 def _user(tree: SourceTree, wanted: _Wanted, users: list[str]) -> str | None:
@@ -239,10 +234,10 @@ def _user(tree: SourceTree, wanted: _Wanted, users: list[str]) -> str | None:
     name = wanted.one.name
     used = re.compile(rf"(?<![.\w])(?<!->){name}\b")
     for unit in users:
-        if name in functions_of(tree).words(unit) and wanted.file in tree.closure(unit):
+        if name in tree.read(unit).words and wanted.file in tree.closure(unit):
             # Declaring the name, or defining a namesake, is no use of it.
             places = {one.place for one in _own(tree, unit) if one.name == name}
-            places |= {one.place for one in functions_of(tree).defined(unit) if one.name == name}
+            places |= {one.place for one in tree.read(unit).defined if one.name == name}
             if any(found.start() not in places for found in used.finditer(tree.read(unit).plain)):
                 return unit
     return None
@@ -277,7 +272,7 @@ def _removed_definitions(tree: SourceTree) -> dict[str, list[tuple[str, Definiti
     """Definitions in removed units, by name, latest removal first."""
     found: dict[str, list[tuple[str, Definition]]] = defaultdict(list)
     for file, source in removed_units(tree).items():
-        for one in definitions(source):
+        for one in source.defined:
             found[one.name].append((file, one))
     return found
 
@@ -291,13 +286,9 @@ def _may_be_defined(tree: SourceTree, name: str) -> str | None:
     """Say what besides a plain definition may define a function: a macro, a script, a submodule, or
     a mention outside of bodies that is not a declaration."""
     word = re.compile(rf"\b{name}\b")
-    for file in (*tree.units, *tree.headers):
-        if name not in functions_of(tree).words(file):
-            continue
+    for file in tree.naming(name):
         source = tree.read(file)
-        known = declared_places(source) | {
-            found.place for found in functions_of(tree).defined(file)
-        }
+        known = declared_places(source) | {found.place for found in source.defined}
         if any(found.start() not in known for found in word.finditer(source.outer)):
             return f"{file} may define it in a way that text does not tell"
     if not all(tree.modules.values()):
@@ -316,7 +307,7 @@ def _may_be_defined(tree: SourceTree, name: str) -> str | None:
 @lru_cache(maxsize=1)
 def _all_pasted(tree: SourceTree) -> list[tuple[str, "re.Pattern[str]"]]:
     """The names that macros may paste, each with the file."""
-    files = (*tree.units, *tree.headers)
+    files = tree.sources
     return [(file, one) for file in files for one in _pasted(tree.read(file).macros)]
 
 

@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from flashbench.builds.missing_symbol import last_angled
 from flashbench.preflight.source.aliases import resolved
-from flashbench.preflight.source.cxx import SourceText, split_arguments
+from flashbench.preflight.source.cxx import split_arguments
+from flashbench.preflight.source.functions import SourceFile
 from flashbench.preflight.source.removed import removed_units, texts_at
 from flashbench.preflight.source.tree import SourceTree
 
@@ -74,7 +75,7 @@ class Templates:
 
 @lru_cache(maxsize=1)
 def templates_of(tree: SourceTree) -> Templates:
-    return _of_files(((file, tree.read(file)) for file in (*tree.units, *tree.headers)), tree)
+    return _of_files(((file, tree.read(file)) for file in tree.sources), tree)
 
 
 def made_at(
@@ -82,7 +83,7 @@ def made_at(
 ) -> list[tuple[str, Types]]:
     """What units instantiated of a template at a revision, each with the types."""
     texts = texts_at(tree, [(unit, revision) for unit in units])
-    return _of_files(zip(units, map(SourceText, texts), strict=False)).made[name]
+    return _of_files(zip(units, map(SourceFile, texts), strict=False)).made[name]
 
 
 @lru_cache(maxsize=256)
@@ -93,7 +94,7 @@ def removed_makers(tree: SourceTree, name: str) -> list[tuple[str, Types]]:
 
 
 def _of_files(
-    sources: Iterable[tuple[str, SourceText]], tree: SourceTree | None = None
+    sources: Iterable[tuple[str, SourceFile]], tree: SourceTree | None = None
 ) -> Templates:
     """Collect the templates, reading each file once. tree: resolves the files' aliases."""
     found = Templates()

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from flashbench.builds.content import HEADERS, UNITS
 from flashbench.errors import NotMeasuredError
-from flashbench.preflight.source.cxx import SourceText
+from flashbench.preflight.source.functions import SourceFile
 from flashbench.pyproject import up_to_repository
 from flashbench.revisions import git
 
@@ -52,7 +52,7 @@ class SourceTree:
     damaged: str = ""  # what git says about the objects it lacks
     unread: dict[str, str] = field(default_factory=dict)  # files with reasons
     _inside: dict[str, frozenset[str]] = field(default_factory=dict, repr=False)
-    _texts: dict[str, SourceText] = field(default_factory=dict, repr=False)
+    _texts: dict[str, SourceFile] = field(default_factory=dict, repr=False)
     _closures: dict[str, KeysView[str]] = field(default_factory=dict, repr=False)
     _resolved: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
 
@@ -63,6 +63,15 @@ class SourceTree:
     @cached_property
     def headers(self) -> list[str]:
         return [name for name in self.files if name.endswith(HEADERS)]
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """Units, then headers."""
+        return (*self.units, *self.headers)
+
+    def naming(self, name: str) -> list[str]:
+        """Sources that have a word, directives excluded."""
+        return [file for file in self.sources if name in self.read(file).words]
 
     @cached_property
     def build_files(self) -> list[str]:
@@ -81,13 +90,13 @@ class SourceTree:
             named[name.rpartition("/")[2]].append(name)
         return named
 
-    def read(self, name: str) -> SourceText:
+    def read(self, name: str) -> SourceFile:
         """Text of a file, cached; empty for an unreadable one, which `unread` then names."""
         if name not in self._texts:
             text, why = _text(f"{self.root}/{name}")
             if why:
                 self.unread[name] = why
-            self._texts[name] = SourceText(text)
+            self._texts[name] = SourceFile(text)
         return self._texts[name]
 
     def ending(self, name: str) -> list[str]:

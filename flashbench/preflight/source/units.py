@@ -164,7 +164,10 @@ def _named_by_modules(tree: SourceTree) -> Iterator[tuple[str, str, str, int]]:
     listing = {file for file, _, _ in listed(tree)}
     for file in called_modules(tree) if gone else ():
         text = tree.read(file).text
-        for match in _QUOTED.finditer(text) if file not in listing else ():
+        names = file not in listing and any(
+            f"{end}{sign}" in text for end in UNITS for sign in "\"'"
+        )
+        for match in _QUOTED.finditer(text) if names else ():
             name = match[1]
             if name.rpartition("/")[2] not in gone or tree.ending(name) or generated(tree, name):
                 continue
