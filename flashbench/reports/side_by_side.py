@@ -63,15 +63,14 @@ def _machine(report: Report) -> str:
 
 def _figure(reports: Sequence[tuple[str, Report]]) -> Figure | None:
     found: list[tuple[str, Judged]] = []
+    files: dict[str, set[str]] = {}
     for name, report in reports:
         several = len(report.overall) > 1
         for one in judged(report):
             candidate = f", {one.comparison.candidate}" if several else ""
             found.append((f"{name}{candidate} ({_machine(report)})", one))
-    names: dict[str, set[str]] = {}
-    for name, one in found:
-        names.setdefault(one.case.id, set()).add(name)
-    shared = [(name, one) for name, one in found if len(names[one.case.id]) > 1]
+            files.setdefault(one.case.id, set()).add(name)
+    shared = [(name, one) for name, one in found if len(files[one.case.id]) > 1]
     if not shared:
         return None
     series = tuple(dict.fromkeys(name for name, _ in shared))
@@ -91,9 +90,9 @@ def _figure(reports: Sequence[tuple[str, Report]]) -> Figure | None:
     return Figure(
         "side-by-side",
         "Speed-up side by side",
-        f"The {cases} cases that more than one run file has. Each speed-up is over "
-        f"{' or '.join(against)} in the same run file; `flashbench compare A B` judges one file "
-        "against another.",
+        f"The {cases} case{'s' * (cases != 1)} that more than one run file has. Each speed-up is "
+        f"over {' or '.join(against)} in the same run file; `flashbench compare A B` judges one "
+        "file against another.",
         panels,
         series,
         data,

@@ -15,6 +15,8 @@ from synthetic import make_cases, make_run
 
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
+from flashbench.report import report_one
+from flashbench.reports.side_by_side import side_by_side
 from flashbench.runfile import Ceilings, Result, RunFile, load, save
 
 HERE = Path(__file__).parent
@@ -130,6 +132,9 @@ def test_run_files_stand_side_by_side(tmp_path: Path) -> None:
     drawn = re.findall(r"<title>(b\S+): [\d.]+ \[", together)
     assert sorted(drawn) == sorted([*shared, *shared])
     assert 'id="together' not in forks.run(("report", "other.json"), tmp_path).stdout
+    two_candidates = load(GOLDEN.parents[1] / "results" / "h200-fa4.json")
+    files = [("fa4", report_one(two_candidates)), ("other", report_one(run))]
+    assert side_by_side(files).figure is None
     done = forks.run(("report", GOLDEN / "a.json", GOLDEN / "gpu.json"), tmp_path)
     assert "No case is in more than one of these files." in done.stdout
 
