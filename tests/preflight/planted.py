@@ -70,6 +70,15 @@ def other_case(project: Repository) -> None:
     project.commit("Rename for a file system that ignores case")
 
 
+def case_of_a_file(project: Repository) -> None:
+    """Two files include it by the name that git had."""
+    project.edit(
+        "csrc/combine.cpp", '#include "forward.h"', '#include "config.h"\n#include "forward.h"'
+    )
+    project.commit("Include it twice")
+    other_case(project)
+
+
 def cases_mixed(project: Repository) -> None:
     """In three ways, as a file system that ignores case takes them."""
     for file, name in {"forward.cu": "CONFIG.h", "combine.cpp": "Config.h"}.items():
@@ -217,6 +226,7 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     staged: ("headers in git", "csrc/forward.cu:2", "csrc/tile.h is staged, not committed"),
     deleted: ("missing headers", "csrc/forward.h:2", "config.h"),
     other_case: ("missing headers", "csrc/forward.h:2", "csrc/Config.h differs in case alone"),
+    case_of_a_file: ("missing headers", "csrc/combine.cpp:1", "differs in case alone; 1 more file"),
     cases_mixed: ("missing headers", "csrc/combine.cpp:1", "differs in case alone; 2 more files"),
     out_of_the_repository: ("headers in git", "csrc/forward.h:2", "a link out of the repository"),
     macro_clash: ("macros against constants", "csrc/old.h:2", "csrc/config.h:3"),

@@ -16,7 +16,7 @@ for number, pair in enumerate(IDENTITY[1::2]):
 _OPENS = re.compile(r'"\$\{EDITOR:-vi\}" \+(\d+) (\S+)  # .+')
 _SEARCHES = ("git log", "git grep")
 # Run here: they change files of the repository, or its commits.
-_MENDS = ("git checkout", "git add", "git commit", "git rm", "sed -i", "cp ", "git -C")
+_MENDS = ("git checkout", "git add", "git commit", "git mv", "git rm", "sed -i", "cp ", "git -C")
 
 
 def findings_of(root: Path) -> list[Finding]:

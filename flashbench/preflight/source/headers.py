@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
@@ -28,6 +29,7 @@ from flashbench.preflight.source.in_git import (
 from flashbench.preflight.source.lost import lost_folder
 from flashbench.preflight.source.others import installed, of_others
 from flashbench.preflight.source.providers import own_names, provider
+from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.search_path import SearchPath, search_path_of
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
@@ -128,10 +130,7 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
     is_gone = had(tree, wanted) and not found_in_git(tree, wanted)
     what, fix = how_to_get(tree, wanted if had(tree, wanted) else beside)
     if kin:
-        fix = " && ".join(
-            replace(tree.read(file).text, f"{file}:{one.line}", one.name, kin[-len(one.name) :])
-            for file, one in group
-        )
+        fix = _same_case(tree, kin, group)
     return Finding(
         f"{name}:{include.line}",
         f'#include "{include.name}": no such file'
@@ -143,6 +142,19 @@ def _missing(tree: SourceTree, wanted: str, group: list[tuple[str, Include]]) ->
         + (f"; {others} more file{'s need' if others > 1 else ' needs'} it" if others else ""),
         fix,
         "warning" if include.conditional or script or not read(name) else "error",
+    )
+
+
+def _same_case(tree: SourceTree, kin: str, group: list[tuple[str, Include]]) -> str:
+    """The command that gives a header the name by which all include it and git had it, or else
+    mends each include."""
+    meant = {f"{kin[: -len(one.name)]}{one.name}" for _, one in group}
+    if len(group) > 1 and len(meant) == 1 and (old := meant.pop()) in removed_files(tree):
+        paths = shlex.join([kin, old])
+        return f"git mv {paths} && git commit -m 'Restore the name' -- {paths}"
+    return " && ".join(
+        replace(tree.read(file).text, f"{file}:{one.line}", one.name, kin[-len(one.name) :])
+        for file, one in group
     )
 
 

@@ -159,12 +159,13 @@ def _add(tree: SourceTree, lacks: list[_Lack]) -> str:
         units[one.unit].append(one.asked)
     first, *rest = units
     word = "template <> ..." if "specialises" in lacks[0].said else "template ..."
-    texts = [f"{word} {asked}(...)" for asked in units[first]]
-    also = "".join(f"; {', '.join(units[unit])} in {unit}" for unit in rest)
+    texts, count = [f"`{word} {asked}(...);`" for asked in units[first][:3]], len(units[first])
+    also = f" and {count - 3} more" if count > 3 else ""
+    also += f"; others in {', '.join(rest)}" if rest else ""
     lines = tree.read(first).code.splitlines()
     name = re.compile(rf"\b{lacks[0].call.name}\b")
     at = max((at for at, line in enumerate(lines, 1) if name.search(line)), default=len(lines))
-    return edit(f"{first}:{at}", f"add `{'`, `'.join(texts)}`{also}")
+    return edit(f"{first}:{at}", f"add {', '.join(texts)}{also}")
 
 
 def _written(name: str, types: Types) -> str:
