@@ -32,7 +32,8 @@ ALLOWED = {
     "reports": "cost operations profile render stats views",
     "suites": "builds measuring other_tools revisions",
     "api": "cost measuring operations other_tools render reports revisions suites views",
-    "site": "builds cost history operations other_tools profile render reports revisions views",
+    "site": "builds cost history operations other_tools profile render reports revisions stats "
+    "views",
     "pytest_plugin": "measuring operations other_tools",
     "cloud": "cost fleet profile render revisions",  # whose files come home
     "cli": "bisect builds cloud cost fleet gate history init measuring operations other_tools "
