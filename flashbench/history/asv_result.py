@@ -108,8 +108,8 @@ def _arrays(file: AsvFile) -> ResultFile:
 def _padded(samples: Samples | None) -> NDArray[np.float32]:
     """Their ratios, NaN after the last and for what no ratio can be."""
     launches = [one or [] for one in samples or []]
-    found = np.full((len(launches), max(map(len, launches), default=0)), np.nan, np.float32)
-    for place, ratios in enumerate(launches):
-        found[place, : len(ratios)] = ratios
+    width = max(map(len, launches), default=0)
+    padded = [one + [math.nan] * (width - len(one)) for one in launches]
+    found = np.array(padded, np.float32).reshape(len(padded), width)
     found[~(found > 0) | np.isinf(found)] = np.nan
     return found

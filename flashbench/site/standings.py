@@ -79,20 +79,16 @@ def geometric_mean(series: Sequence[Points]) -> tuple[Points | None, int]:
     members = [one for one in series if len(one) >= _MOSTLY * len(commits)]
     if not members:
         return None, 0
-    there = np.zeros((len(members), len(commits)), dtype=np.bool_)
-    values = np.full(there.shape, np.nan)
-    samples = np.full((*there.shape, max(one.samples.shape[1] for one in members)), np.nan)
-    for row, one in enumerate(members):
-        place = np.searchsorted(commits, one.commit)
-        there[row, place] = True
-        values[row, place] = np.log(one.value)
-        if one.samples.size:
-            samples[row, place, : one.samples.shape[1]] = np.log(one.samples)
-    known = np.maximum.accumulate(np.where(there, np.arange(len(commits)), -1), axis=1)
-    counted = (known >= 0).all(axis=0) & (there.mean(axis=0) >= 0.5)
-    latest = known[:, counted]
-    means = np.take_along_axis(values, latest, axis=1).mean(axis=0)
-    by_launch = np.take_along_axis(samples, latest[:, :, None], axis=1).mean(axis=0)
+    # Of each case, at each commit, the place of its newest point there or before.
+    newest = np.array([np.searchsorted(one.commit, commits, "right") - 1 for one in members])
+    measured = np.mean([np.isin(commits, one.commit) for one in members], axis=0)
+    counted = (newest >= 0).all(axis=0) & (measured >= 0.5)
+    taken = [*zip(members, newest[:, counted], strict=True)]
+    means = np.mean([np.log(one.value[at]) for one, at in taken], axis=0)
+    width = min(one.samples.shape[1] for one in members)
+    by_launch = np.zeros((len(means), width))
+    for one, at in taken if width else []:
+        by_launch += np.log(one.samples[at, :width], dtype=np.float64) / len(members)
     found = [_of_launches(*one) for one in zip(means, by_launch, strict=True)]
     if not found:
         return None, 0
