@@ -19,7 +19,8 @@ FloatArray = NDArray[np.float64]
 
 FEWEST_POINTS = 8  # on either side
 SMALLEST = 1.5  # standard deviations of a point: histories drift by less without a cause
-_LIMIT = 4.0  # standard errors; of one series
+_LIMIT, _SMALL_LIMIT = 4.0, 5.0  # standard errors; of one series
+_SMALL = 3.0  # standard deviations: a change that slow waves of a machine can look like
 _NEAR = 64  # points of either side, or as many as the shorter one has
 # Added to the correlation of neighbours, which may be underestimated, in units of 1 / sqrt(points):
 # 1.75 standard errors.
@@ -28,9 +29,10 @@ _CLEAR = 8.0  # standard deviations: no such step comes of neighbours that are a
 _LEAST_P = 1e-300
 
 
-def limit(series: int) -> float:
-    """Standard errors that a change must reach if this many series are searched."""
-    return math.sqrt(_LIMIT**2 + 2 * math.log(max(series, 1)))
+def limit(series: int, size: float) -> float:
+    """Standard errors that a change of this size must reach if so many series are searched."""
+    alone = _SMALL_LIMIT if size < _SMALL else _LIMIT
+    return math.sqrt(alone**2 + 2 * math.log(max(series, 1)))
 
 
 def lasts(
@@ -49,4 +51,4 @@ def lasts(
     z = -NormalDist().inv_cdf(p / 2)
     if size < _CLEAR:
         z /= inflation(min(correlation + _DOUBT / math.sqrt(points), MAX_CORRELATION))
-    return z >= limit(series)
+    return z >= limit(series, size)
