@@ -26,6 +26,7 @@ from preflight.planted_builds import (
     package_gone,
     path_gone,
     removed_from_a_glob,
+    renamed_below_a_header,
     renamed_beside_a_namesake,
     script_gone,
     sources_gone,
@@ -303,6 +304,11 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "bindings against units",
         "csrc/forward.h:7",
         "csrc/combine.cpp:3 defines it with (float* partial, float* out, int count)",
+    ),
+    renamed_below_a_header: (
+        "bindings against units",
+        "csrc/forward.h:7",
+        "csrc/finish.h calls combine: no unit defines it; csrc/combine.cpp:3 defines combine_all",
     ),
     renamed_beside_a_namesake: (
         "bindings against units",

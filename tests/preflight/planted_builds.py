@@ -101,6 +101,17 @@ def other_parameters(project: Repository) -> None:
     project.commit("Change the parameters of the definition alone")
 
 
+def renamed_below_a_header(project: Repository) -> None:
+    """The function that a header's inline function calls."""
+    call = "flash::combine(nullptr, nullptr, 0);"
+    text = f'#pragma once\n#include "forward.h"\ninline void finish() {{ {call} }}\n'
+    project.write("csrc/finish.h", text)
+    project.edit("csrc/bindings.cpp", call, "finish();")
+    project.edit("csrc/bindings.cpp", '"forward.h"', '"finish.h"')
+    project.edit("csrc/combine.cpp", "flash::combine", "flash::combine_all")
+    project.commit("Rename the definition alone")
+
+
 def renamed_beside_a_namesake(project: Repository) -> None:
     """combine(float*, int) is another function, which the header declares, too."""
     declared = "void combine(const float* partial, float* out, int count);"

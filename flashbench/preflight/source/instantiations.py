@@ -179,7 +179,7 @@ def _may_lack(tree: SourceTree, seen: Set[str], name: str) -> bool:
     files = _holders(found, name)
     visible = bool(found.bodies[name]) and not seen.isdisjoint(files)
     left_out = any(build_of(tree).leaves_out(file) for file, _ in found.made[name])
-    without = bool(found.declared[name]) and not files and not found.made[name]
+    without = bool(found.declared[name]) and not files
     return bool(files and not visible) or bool(found.promised[name]) or left_out or without
 
 
@@ -192,7 +192,7 @@ def _lack(tree: SourceTree, call: _Call, types: Types, seen: Set[str]) -> _Lack 
     files = sorted(_holders(found, name))
     if len(types) != count:
         return None
-    if all(types) and len(left_out) < len(made):
+    if files and all(types) and len(left_out) < len(made):
         sure = any(all(one) or len(one) < count for _, one in made)  # not by an alias alone
         return None if sure or not seen.isdisjoint(files) else made[0][0]
     if not all(types):
@@ -207,7 +207,7 @@ def _lack(tree: SourceTree, call: _Call, types: Types, seen: Set[str]) -> _Lack 
         said = "is declared as a specialisation and defined nowhere"
         lack = _Lack(call, types, said, fix=search)
     elif not files:
-        if found.made[name] or seen.isdisjoint(found.declared[name]):
+        if seen.isdisjoint(found.declared[name]):
             return None
         search = f"git log --all --oneline -S'{name}('"
         said = f"is declared and has no body{_renamed(tree, name)}"
@@ -240,7 +240,8 @@ def _renamed(tree: SourceTree, name: str) -> str:
         (other, file)
         for other, files in found.bodies.items()
         for file in files
-        if found.parameters[other] == {count} and found.made[other] and not found.declared[other]
+        if found.parameters[other] == {count} and not found.declared[other]
+        if found.made[other] or file in {one for one, _ in found.made[name]}
     ]
     names = {other for other, _ in alike}
     return f"; {alike[0][1]} has that of {alike[0][0]}" if len(names) == 1 else ""

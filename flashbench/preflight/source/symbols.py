@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from flashbench.builds.content import UNITS
+from flashbench.builds.content import HEADERS, UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.fixes import edit, replace
 from flashbench.preflight.source.compiled import build_of
@@ -46,6 +46,11 @@ class _Wanted:
     nearly: list[tuple[str, Definition]]
     left_out: list[str]
     renamed: tuple[str, Definition] | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a definition is known that may be meant."""
+        return bool(self.nearly or self.left_out or self.renamed)
 
 
 def bound_but_not_built(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
@@ -94,8 +99,7 @@ def _search(tree: SourceTree, reported: set[str]) -> Iterator[Finding | CannotCh
         known = wanted.left_out[0] if wanted.left_out else removed_with(tree, gone)[0]
         if reported & {name, known} or (wanted.one.of_library and not known):
             continue
-        likely = known or wanted.nearly or wanted.renamed
-        user = _user(tree, wanted, users if likely else binding)
+        user = _user(tree, wanted, users if known or wanted.is_known else binding)
         if user is None:
             continue
         finding = _finding(tree, wanted, user, by_binding=user in binding)
@@ -122,7 +126,7 @@ def _finding(
     # A namesake in another scope says less than the unit that was removed.
     overloaded = any(is_in_scope(wanted.one, other) for _, other in wanted.nearly)
     gone = "" if overloaded else _removed_holder(tree, wanted.one)
-    if (reason := _may_be_defined(tree, name)) is not None:
+    if (reason := _may_be_defined(tree, name, renamed=bool(wanted.renamed))) is not None:
         return f"{name}: {reason}" if by_binding else None
     if wanted.nearly and not gone:
         file, other = wanted.nearly[0]
@@ -230,16 +234,24 @@ def _own(tree: SourceTree, file: str) -> list[Declaration]:
 
 
 def _user(tree: SourceTree, wanted: _Wanted, users: list[str]) -> str | None:
-    """The first unit that uses the function and sees its declaration."""
+    """The first unit that uses the function and sees its declaration, else a header of one, if it
+    is known which definition is meant: nothing may call what the header defines."""
     name = wanted.one.name
-    used = re.compile(rf"(?<![.\w])(?<!->){name}\b")
-    for unit in users:
-        if name in tree.read(unit).words and wanted.file in tree.closure(unit):
-            # Declaring the name, or defining a namesake, is no use of it.
-            places = {one.place for one in _own(tree, unit) if one.name == name}
-            places |= {one.place for one in tree.read(unit).defined if one.name == name}
-            if any(found.start() not in places for found in used.finditer(tree.read(unit).plain)):
-                return unit
+    headers = (one for one in tree.naming(name) if one.endswith(HEADERS) and wanted.is_known)
+    for file in (*users, *headers):
+        source = tree.read(file)
+        if name not in source.words or not (
+            wanted.file in tree.closure(file)
+            or (file.endswith(HEADERS) and {file, wanted.file} <= tree.closure_of(users))
+        ):
+            continue
+        # Declaring the name, or defining a namesake, is no use of it.
+        places = {one.place for one in _own(tree, file) if one.name == name}
+        places |= {one.place for one in source.defined if one.name == name}
+        for found in re.finditer(rf"(?<![.\w])(?<!->){name}\b", source.plain):
+            at = found.start()
+            if at not in places and not (file.endswith(HEADERS) and source.is_in_template(at)):
+                return file
     return None
 
 
@@ -282,16 +294,17 @@ def _short(one: Declaration | Definition) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _may_be_defined(tree: SourceTree, name: str) -> str | None:
+def _may_be_defined(tree: SourceTree, name: str, *, renamed: bool) -> str | None:
     """Say what besides a plain definition may define a function: a macro, a script, a submodule, or
-    a mention outside of bodies that is not a declaration."""
+    a mention outside of bodies that is not a declaration. renamed: a definition is known that
+    differs in its name alone, so that no submodule has it."""
     word = re.compile(rf"\b{name}\b")
     for file in tree.naming(name):
         source = tree.read(file)
         known = declared_places(source) | {found.place for found in source.defined}
         if any(found.start() not in known for found in word.finditer(source.outer)):
             return f"{file} may define it in a way that text does not tell"
-    if not all(tree.modules.values()):
+    if not (renamed or all(tree.modules.values())):
         return "a submodule that was not fetched may define it"
     for module in tree.modules:
         for file in tree.of_modules:
