@@ -52,7 +52,10 @@ class Slowdown:
         try:
             report = self.on_demand.ends(bad, launches, progress)
         except SpentError:
-            return self._stopped("--budget was spent before the two ends were compared")
+            return self._stopped(
+                "--budget was spent before the two ends were compared; the same command with a "
+                "larger one resumes"
+            )
         finally:
             self._account()
         self.cost.launches = len(report.data[0].run.launches)
