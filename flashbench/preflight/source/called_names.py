@@ -110,7 +110,7 @@ def _is_operator(tree: SourceTree, space: str, name: str) -> bool:
 def _kept_elsewhere(tree: SourceTree, file: str, known: dict[str, str]) -> Iterator[str]:
     """Where a file loads a library of the build that it gives no name of its own."""
     text = tree.read(file).text
-    if not any(loader in text for loader in LOADERS):
+    if not (any(loader in text for loader in LOADERS) and makes_libraries(tree)):
         return
     script, named = SetupScript(text, file), set(known.values())
     for node in script.nodes:
@@ -119,7 +119,7 @@ def _kept_elsewhere(tree: SourceTree, file: str, known: dict[str, str]) -> Itera
         if dotted(node.func).rpartition(".")[2] in LOADERS:
             names = {one.text.rpartition("/")[2] for one in script.values(node.args[0])}
             ours = [one for one in names if ANY in one or is_made(tree, one, file)]
-            if ours and not named.issuperset(names) and makes_libraries(tree):
+            if ours and not named.issuperset(names):
                 yield f"{file}:{node.lineno} loads a library, and text does not tell who calls it"
 
 

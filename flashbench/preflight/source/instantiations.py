@@ -36,8 +36,7 @@ from flashbench.preflight.source.units import units_without_source
 
 _INCLUDED = (".tpp", ".ipp", ".tcc", ".txx", ".impl", ".def")  # included like headers
 # Bounded, so that matching takes linear time on any text.
-_CALL = re.compile(r"<(?:(?<=\w<)|(?<=\w\s<))([^;{}()]{0,400})>\s*\(")
-_NAME_BEFORE = re.compile(r"\s*(\w*[A-Za-z_])\b")  # read backwards
+_CALL = re.compile(r"\s?<([^;{}()]{0,400})>\s*\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _SCOPES = [
     re.compile(rf"{kind}(?<=\b{kind})\b([\w\s:]{{1,200}})")
@@ -310,12 +309,7 @@ def _may_be_elsewhere(tree: SourceTree, name: str) -> str:
 def _calls(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[_Call]:
     """Calls of templates in a unit, with all types that macros around them choose from."""
     source = tree.read(user)
-    for match in _CALL.finditer(source.plain) if wanted else ():
-        place = match.start()
-        named = _NAME_BEFORE.match(source.plain[max(0, place - 80) : place][::-1])
-        if named is None or (name := named[1][::-1]) not in wanted:
-            continue
-        place -= named.end()
+    for place, name, match in _places(source.plain, wanted):
         before = _statement(source.plain, place)
         if "template" in before or before.endswith((".", "->")) or _is_foreign(tree, before):
             continue
@@ -328,6 +322,20 @@ def _calls(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[_Call]:
             chosen = product(*(given.texts.get(one, [one]) for one in texts))
             asked = [types_in(tree, user, ", ".join(one)) for one in chosen]
         yield _Call(user, source.line_of(place), name, asked, by)
+
+
+def _places(plain: str, names: set[str]) -> list[tuple[int, str, re.Match[str]]]:
+    """Where a text calls one of these names with arguments in angle brackets, in order."""
+    found = list[tuple[int, str, re.Match[str]]]()
+    for name in names:
+        at = plain.find(name)
+        while at >= 0:
+            end = at + len(name)
+            whole = not (plain[at - 1 : at].isalnum() or plain[at - 1 : at] == "_")
+            if whole and (match := _CALL.match(plain, end)) is not None:
+                found.append((at, name, match))
+            at = plain.find(name, end)
+    return sorted(found, key=lambda one: one[0])
 
 
 def _statement(plain: str, place: int) -> str:
