@@ -10,11 +10,15 @@ def main() -> None:
     """Run the command line, or say what it needs to start."""
     if sys.version_info < (3, 11):  # noqa: UP036 - run from a checkout, nothing has checked it
         sys.exit(_fail(f"Python 3.11 or later is needed; this is {sys.version.split()[0]}"))
+    checks = sys.argv[1:2] == ["preflight"]
     try:
         from flashbench.cli import main as run
+
+        if checks:
+            import flashbench.cli.preflight  # noqa: F401 - with all that its options need
     except ModuleNotFoundError as error:
         if lacks := missing_package(error):
-            sys.exit(_bare_preflight(lacks) if sys.argv[1:2] == ["preflight"] else _fail(lacks))
+            sys.exit(_bare_preflight(lacks) if checks else _fail(lacks))
         raise
     run()
 
@@ -26,12 +30,14 @@ def _bare_preflight(lacks: str) -> int:
     from pathlib import Path
 
     from flashbench.preflight import run
+    from flashbench.streams import guard
     from flashbench.views import preflight
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
             sys.exit(_fail(f"preflight: {message}; see flashbench preflight --help", Exit.USAGE))
 
+    guard()
     parser = Parser("flashbench preflight", description=_bare_preflight.__doc__)
     parser.add_argument("--level", choices=["source", "build", "device"], default="source")
     parser.add_argument("--format", choices=["text", "json"], default="text")
@@ -40,11 +46,13 @@ def _bare_preflight(lacks: str) -> int:
         return _fail(f"--level {options.level}: {lacks}")
     try:
         report = run(Path.cwd(), "source")
+        as_json = options.format == "json"
+        text = json.dumps(preflight.data(report), indent=1) if as_json else preflight.text(report)
+        print(text.rstrip("\n"))
     except FlashbenchError as error:
         return _fail(str(error), error.exit_code)
-    as_json = options.format == "json"
-    text = json.dumps(preflight.data(report), indent=1) if as_json else preflight.text(report)
-    print(text.rstrip("\n"))
+    except KeyboardInterrupt:
+        return _fail("interrupted")
     return Exit.REGRESSION if report.errors else Exit.PASS
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from flashbench import __version__
-from flashbench.cli.streams import guard
 from flashbench.errors import (
     Exit,
     FlashbenchError,
@@ -23,6 +22,7 @@ from flashbench.errors import (
     missing_package,
 )
 from flashbench.render.escape import printable
+from flashbench.streams import guard
 
 _COLLECT_AFTER = 200_000  # new containers, in place of 700
 

@@ -6,7 +6,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import click
+import pytest
 from preflight.kernel_project import kernel_project
 from revisions.repository import Repository
 
@@ -104,21 +107,34 @@ def test_own_sources() -> None:
     assert done.stdout.splitlines()[0].count("nothing found") == 1, done.stdout
 
 
-def test_without_any_package(tmp_path: Path) -> None:
-    """Python alone does the source level; what needs click says so in one line."""
+@pytest.mark.parametrize("installed", [None, click])
+def test_python_alone(tmp_path: Path, installed: ModuleType | None) -> None:
+    """Without packages, or with click alone: the source level, and one line on what the rest
+    lacks."""
     project = _broken(tmp_path / "flash")
+    path = [str(Path(__file__).parents[2])]
+    if installed is not None and installed.__file__:
+        (tmp_path / "packages").mkdir()
+        (tmp_path / "packages/click").symlink_to(Path(installed.__file__).parent)
+        path.append(str(tmp_path / "packages"))
     bare = [sys.executable, "-S", "-m", "flashbench"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
-    def flashbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def flashbench(*arguments: str, **streams: int) -> subprocess.CompletedProcess[str]:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
         return subprocess.run(
-            [*bare, *arguments], cwd=project.root, env=environment, capture_output=True, text=True
+            [*bare, *arguments], cwd=project.root, env=environment, text=True, **streams
         )
 
     done = flashbench("preflight", "--format", "json")
     assert (done.returncode, done.stderr) == (1, "")
     assert json.loads(done.stdout)["errors"] == 1
     assert "ERROR  missing headers: csrc/forward.h:2\n" in flashbench("preflight").stdout
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = flashbench("preflight", stdout=writer)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
     done = flashbench("preflight", "--levle", "build")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("flashbench: preflight: ")
@@ -127,5 +143,8 @@ def test_without_any_package(tmp_path: Path) -> None:
         done = flashbench(*arguments)
         assert (done.returncode, done.stdout) == (4, "")
         assert done.stderr.startswith("flashbench: ")
-        assert "pip install click" in done.stderr
+        assert "is not installed" in done.stderr
+        assert (
+            f"{sys.executable} -m pip install {'msgspec' if installed else 'click'}" in done.stderr
+        )
         assert done.stderr.count("\n") == 1
