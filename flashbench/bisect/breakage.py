@@ -10,6 +10,7 @@ from flashbench.bisect.question import Range, works
 from flashbench.builds.missing_symbol import first_line
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions import Built
+from flashbench.revisions.built import seconds_of
 from flashbench.revisions.ledger import Stage
 from flashbench.revisions.many import Preparer
 
@@ -47,9 +48,9 @@ def find_breakage(
     def attempt(places: Sequence[int]) -> dict[int, bool | None]:
         revisions = [asked.good if place < 0 else asked.commits[place].revision for place in places]
         built = preparer.prepare(revisions, purpose)
+        count(cost, built)
         for place, one in zip(places, built, strict=True):
             tried[place] = TriedCommit(place, one.status, one.reason, checked=one.outcome.checked)
-            count(cost, one)
             tell(f"{one.revision.commit[:12]}: {one.status}")
         return {
             place: works(one, purpose, named=named)
@@ -148,12 +149,11 @@ def _found(
     )
 
 
-def count(cost: Cost, built: Built) -> None:
-    """Count a prepared commit."""
-    cost.commits += 1
-    if not built.build.reused:
-        cost.builds += 1
-        cost.build_seconds += built.build.seconds
+def count(cost: Cost, built: Sequence[Built]) -> None:
+    """Count commits that were prepared together."""
+    cost.commits += len(built)
+    cost.builds += sum(not one.build.reused for one in built)
+    cost.build_seconds += seconds_of(built)
 
 
 def _rows(tried: dict[int, TriedCommit]) -> list[TriedCommit]:

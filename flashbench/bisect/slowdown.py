@@ -47,7 +47,7 @@ class Slowdown:
         self.built[last] = bad
         for number, end in ((-1, self.on_demand.good), (last, bad)):
             self.tried[number] = TriedCommit(number, end.status, end.reason)
-            count(self.cost, end)
+        count(self.cost, [self.on_demand.good, bad])
         self.on_demand.build_seconds = self.cost.build_seconds
         try:
             report = self.on_demand.ends(bad, launches, progress)
@@ -114,8 +114,8 @@ class Slowdown:
         """Build commits, or skip them; results of earlier launches count."""
         commits = [self.asked.commits[place] for place in places]
         built = self.preparer.prepare([commit.revision for commit in commits], "correct")
+        count(self.cost, built)
         for place, commit, one in zip(places, commits, built, strict=True):
-            count(self.cost, one)
             self.built[place] = one
             self.tried[place] = TriedCommit(place, one.status, one.reason)
             if not one.is_measurable:

@@ -160,15 +160,16 @@ def before_builds(options: dict[str, Any]) -> None:
 
 
 def after_builds(plan: "Plan", options: dict[str, Any]) -> "Plan":
-    """Deduct the plan's builds from a budget in money. Raises NotMeasuredError if it is spent."""
+    """Deduct the plan's builds and their checks from a budget in money. Raises NotMeasuredError if
+    it is spent."""
     budget = options["budget"]
     if not isinstance(budget, Money) or plan.budget_seconds is None or not plan.build_seconds:
         return plan
     left = plan.budget_seconds - plan.build_seconds
     if left <= 0:
         raise NotMeasuredError(
-            f"--budget {budget} was spent on builds, which took {plan.build_seconds:.0f} s; they "
-            "are kept; the same command resumes"
+            f"--budget {budget} was spent on builds and their checks, which took "
+            f"{plan.build_seconds:.1f} s; they are kept; the same command resumes"
         )
     return replace(plan, budget_seconds=left)
 

@@ -152,7 +152,8 @@ effort_options = together(
     click.option(
         "--budget",
         type=BudgetType(),
-        help="Device time to spend, or money, builds included: 60s, 10m, 0.50usd; a hard stop.",
+        help="Device time to spend, or money, with builds and their checks: 60s, 10m, 0.50usd; a "
+        "hard stop.",
     ),
     click.option(
         "--timeout",

@@ -45,7 +45,7 @@ class Forecast:
     rate: DevicePrice | None = None
     budget: str = ""
     budget_seconds: float | None = None
-    builds_count: bool = False  # the budget pays for builds
+    builds_count: bool = False  # the budget pays for builds and their checks
     work: Work | None = None  # all of it, if all launches are equal
     known: Experience | None = None
     wall_device: Seconds | None = None  # of the last device to finish, if several share

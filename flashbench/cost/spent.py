@@ -16,8 +16,8 @@ _NO_RESULT: frozenset[Status] = frozenset(
 @dataclass(frozen=True)
 class Spent:
     """Seconds. device: lives of worker processes; lost: those of them without a result; saved: what
-    the fixed plan would have taken in addition; builds: wall clock; rented: that machines rented
-    for it were paid for, these included. rate: None without a price."""
+    the fixed plan would have taken in addition; builds: wall clock, with their checks; rented: that
+    machines rented for it were paid for, these included. rate: None without a price."""
 
     device: float = 0.0
     lost: float = 0.0

@@ -34,7 +34,7 @@ class Plan:
     hourly_rate: float | None = None
     currency: str = ""  # of the rate; "": not said
     price: str = ""  # where the rate is from
-    build_seconds: float = 0.0  # that builds took for it
+    build_seconds: float = 0.0  # that builds and their checks took for it
     command: Sequence[str] = ()
     shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
     metrics: Sequence[str] | None = None

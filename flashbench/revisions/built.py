@@ -24,7 +24,7 @@ class Built:
     import_root: where its callable is imported from; None if its import failed, or if only the
     build was requested. reused: nothing was built or tried for this call. kept: whether it is an
     answer about the sources; a failure for lack of memory, disk or a tool, or to read the commit,
-    is not.
+    is not. when: began and ended (of `time.monotonic`), building and checking; None if reused.
     """
 
     project: Project
@@ -35,6 +35,7 @@ class Built:
     import_root: Path | None = None
     reused: bool = False
     kept: bool = True
+    when: tuple[float, float] | None = None
 
     @property
     def status(self) -> Status:
@@ -90,6 +91,9 @@ def plan_of_builds(builds: Mapping[str, Built]) -> dict[str, Any]:
 
 
 def seconds_of(builds: Iterable[Built]) -> float:
-    """Seconds that the builds made by this call took; revisions may share one."""
-    made = {built.build.key: built.build for built in builds if not built.build.reused}
-    return sum((one.seconds for one in made.values()), 0.0)
+    """Seconds, by the clock, of building and checking for this call; side by side counts once."""
+    total = until = 0.0
+    for began, ended in sorted(built.when for built in builds if built.when):
+        total += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return round(total, 3)

@@ -16,7 +16,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashbench.builds import Build, Status, build, commit_index, pruning, toolchain
@@ -28,7 +28,7 @@ from flashbench.cost import store
 from flashbench.errors import NotMeasuredError, is_out_of_files
 from flashbench.revisions import adapter, git, ledger
 from flashbench.revisions import import_root as roots
-from flashbench.revisions.built import Built
+from flashbench.revisions.built import Built, seconds_of
 from flashbench.revisions.check import Checker
 from flashbench.revisions.computed import WhatIsComputed, of_project
 from flashbench.revisions.export import Exported, UnreadableError, export, lacks
@@ -75,7 +75,8 @@ def prepare(
             began = time.monotonic()
             built = work.run(at_end)
             if work.tried:
-                _note_seconds(project, built, time.monotonic() - began)
+                built = replace(built, when=(began, time.monotonic()))
+                _note_seconds(project, built)
         if not revision.worktree and built.kept and not (cases and built.import_root):
             ledger.record(cache, project.repository, built.outcome)
     except git.GitError as error:
@@ -95,9 +96,9 @@ def prepare(
     return built
 
 
-def _note_seconds(project: Project, built: Built, seconds: float) -> None:
+def _note_seconds(project: Project, built: Built) -> None:
     """Record the seconds of the build, and of the rest, for the next estimate."""
-    made, repository = built.build, str(project.repository)
+    made, repository, seconds = built.build, str(project.repository), seconds_of([built])
 
     def add(costs: store.CostRecords) -> None:
         taken = 0.0 if made.reused else made.seconds

@@ -51,6 +51,7 @@ class Builds:
                 is_measurable=one.commit not in self.broken,
                 kept=True,
                 build=made,
+                when=(0.0, 2.0),
             )
             for one in revisions
         ]
@@ -101,4 +102,5 @@ def test_ends_are_tried_with_any_budget(asked: Range, budget: float | None, outc
     )
     assert found.outcome == Conclusion(outcome)
     assert len(found.tried) == 2 if outcome == "UNDECIDED" else len(found.tried) > 2
+    assert found.cost.build_seconds == 2 * (len(found.tried) - 1)  # the ends were side by side
     assert ("stopped by --budget" in found.answer) == (outcome == "UNDECIDED")
