@@ -23,9 +23,10 @@ def write(file: str, instead: str = "correct what names it") -> str:
     return f"{made}{_EDITOR} {name} && git add {name}  # or {instead}"
 
 
-def replace(text: str, where: str, old: str, new: str) -> str:
+def replace(text: str, where: str, old: str, new: str, *, everywhere: bool = False) -> str:
     """The command that puts a word in place of another. text: of the file; where: `file:line`. If
-    the line does not hold the word once, as where a script computes it, an editor opens."""
+    the line does not hold the word once, as where a script computes it, an editor opens.
+    everywhere: in the whole file, which may use what the line names."""
     file, _, line = where.rpartition(":")
     word = re.compile(rf"(?<![\w./-]){re.escape(old)}(?![\w/-])")
     lines = text.splitlines()
@@ -34,4 +35,6 @@ def replace(text: str, where: str, old: str, new: str) -> str:
         return edit(where, f"write {new} in place of {old}")
     before, after = re.sub(r"([][\\.*^$|])", r"\\\1", old), re.sub(r"([\\&|])", r"\\\1", new)
     begin, end = (r"\b" if re.match(r"\w", sign) else "" for sign in (old[:1], old[-1:]))
-    return f"sed -i {shlex.quote(f'{line}s|{begin}{before}{end}|{after}|')} {shlex.quote(file)}"
+    change = f"s|{begin}{before}{end}|{after}|"
+    change = f"{change}g" if everywhere and len(word.findall(text)) > 1 else f"{line}{change}"
+    return f"sed -i {shlex.quote(change)} {shlex.quote(file)}"

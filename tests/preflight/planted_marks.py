@@ -83,6 +83,30 @@ def built_under_another_name(project: Repository) -> None:
     project.commit("Name the library after the paper")
 
 
+def imported_without_a_package(project: Repository) -> None:
+    project.edit("setup.py", "flash._C", "_fast")
+    project.edit("csrc/bindings.cpp", "PYBIND11_MODULE(_C", "PYBIND11_MODULE(_fast")
+    project.edit("pyproject.toml", "flash.api:attention", "fast:attention")
+    project.write(
+        "fast.py", "import _fastest\n\n\ndef attention(q): return _fastest.forward(q, q)\n"
+    )
+    project.commit("Import what nobody builds")
+
+
+def imported_beside_it_without_a_package(project: Repository) -> None:
+    imported_without_a_package(project)
+    project.edit("fast.py", "import _fastest\n", "from . import _fastest\n")
+    project.commit("Import it from the same folder")
+
+
+def imported_by_nearly_its_name(project: Repository) -> None:
+    imported_without_a_package(project)
+    project.edit("setup.py", "_fast", "fast_attention")
+    project.edit("csrc/bindings.cpp", "(_fast", "(fast_attention")
+    project.edit("fast.py", "_fastest", "fused_attention")
+    project.commit("Give both a longer name")
+
+
 MARKS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     conflict_in_a_header: ("merge conflicts", "csrc/config.h:2", "merge conflict"),
     conflict_in_setup: ("merge conflicts", "setup.py:7", "merge conflict"),
@@ -103,6 +127,9 @@ MARKS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
         "setup.py:8",
         "csrc/Combine.cpp: no such file, csrc/combine.cpp differs in case alone",
     ),
+    imported_without_a_package: ("module name", "fast.py:1", "imports _fastest, but setup.py:7"),
+    imported_beside_it_without_a_package: ("module name", "fast.py:1", "imports _fastest, but"),
+    imported_by_nearly_its_name: ("module name", "fast.py:1", "imports fused_attention, but"),
     module_below_a_raw_string: ("module name", "csrc/bindings.cpp:16", "module _science, but"),
     built_under_another_name: ("module name", "flash/api.py:1", "imports flash._C, but setup.py:7"),
     joined_with_the_folder: ("listed sources", "setup.py:", "lists csrc/backward.cu: no such file"),

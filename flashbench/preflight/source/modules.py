@@ -5,6 +5,8 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.preflight.fixes import replace, write
@@ -17,7 +19,7 @@ from flashbench.preflight.source.python_modules import (
     lost_module,
     packages_of,
 )
-from flashbench.preflight.source.references import missing_references
+from flashbench.preflight.source.references import called_modules, missing_references
 from flashbench.preflight.source.setup_script import is_optional
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import resolve
@@ -84,7 +86,7 @@ def _imported(tree: SourceTree, defined: set[str]) -> Iterator[Finding | CannotC
         if one.package:
             if not packages.lacks(one):
                 continue
-        elif not (unused and _COMPILED.fullmatch(one.name)) or _may_be_installed(tree, one.name):
+        elif not (unused and _may_be_meant(tree, one)) or _may_be_installed(tree, one.name):
             continue
         if is_optional(tree.read(one.file).text, one.line) or _may_be_written(tree, one):
             continue
@@ -104,16 +106,27 @@ def _imported(tree: SourceTree, defined: set[str]) -> Iterator[Finding | CannotC
         old, new = one.name, last
         if one.package and name in text.splitlines()[one.line - 1]:
             old, new = name, f"{one.package}.{last}"
-        fix = replace(text, at, old, new)
+        fix = replace(text, at, old, new, everywhere=True)
         users = {each.file for each in imports if each.name == one.name}
         if len(users) > 1 and all(each.name != last for each in imports):  # the build is wrong
             text = tree.read(where.rpartition(":")[0]).text
             fix = replace(text, where, other, f"{other[: -len(last)]}{one.name}")
-        if not (one.name.startswith("_") or _COMPILED.fullmatch(one.name)):
+        if one.package and not (one.name.startswith("_") or _COMPILED.fullmatch(one.name)):
             file = f"{packages.folders[one.package][0]}/{one.name}.py"
             found = f"imports {name}: no {file} here or in git, and {where} builds {names}"
             fix = write(file, "correct the import")
         yield Finding(at, found, fix)
+
+
+def _may_be_meant(tree: SourceTree, one: Import) -> bool:
+    """Whether an import outside packages may mean a module of the build: by its form, or in what is
+    called by its likeness. A package whose extension the build makes begins the extension's name.
+    """
+    if _COMPILED.fullmatch(one.name):
+        return True
+    alike = difflib.get_close_matches(one.name, built(tree).last, 1, 0.7)
+    near = one.name.startswith("_") or (alike and not alike[0].startswith(one.name))
+    return bool(near) and one.file in called_modules(tree)
 
 
 def _may_be_written(tree: SourceTree, one: Import) -> bool:
@@ -128,8 +141,11 @@ def _may_be_written(tree: SourceTree, one: Import) -> bool:
 
 
 def _may_be_installed(tree: SourceTree, name: str) -> bool:
-    """Whether the module is this project's, Python's or a requirement's."""
+    """Whether the module is this project's, Python's, a requirement's or one that is installed."""
     if name in packages_of(tree).top or name in sys.stdlib_module_names:
+        return True
+    elsewhere = [one for one in sys.path if not Path(one).absolute().is_relative_to(tree.root)]
+    if PathFinder.find_spec(name, elsewhere) is not None:
         return True
     requirement = re.compile(rf"(?<!\w){name.replace('_', '[-_.]')}(?!\w)", re.IGNORECASE)
     files = (one for one in tree.files if one.endswith((".toml", ".cfg", ".txt", ".yml", ".yaml")))

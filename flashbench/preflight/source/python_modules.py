@@ -143,24 +143,25 @@ class Packages:
 
     def _imported(self, file: str, match: "re.Match[str]") -> Iterator[tuple[str, str]]:
         """Yield each package and name an import may need: `from a.b import c` needs b of a, and c
-        of a.b. A top-level name has the package ""."""
+        of a.b. A name outside packages has the package ""."""
         if match["modules"]:
             for entry in match["modules"].split(","):
                 yield from self._path(entry.split()[0] if entry.split() else "")
             return
         of = match["of"]
+        entries = match["names"].strip("()").replace("\n", " ").split(",")
+        words = (entry.partition("#")[0].split() for entry in entries)
+        names = [one[0] for one in words if one and one[0].isidentifier()]
         if of.startswith("."):
-            level = len(of) - len(of.lstrip("."))
+            level, rest = len(of) - len(of.lstrip(".")), of.lstrip(".")
             folder = file.rsplit("/", level)[0] if level <= file.count("/") else ""
-            if folder not in self._names:
+            if folder not in self._names:  # no package, or one without an __init__
+                yield from (("", name) for name in ([rest] if rest else names) if "." not in name)
                 return
-            of = ".".join(filter(None, (self._names[folder], of.lstrip("."))))
+            of = ".".join(filter(None, (self._names[folder], rest)))
         yield from self._path(of)
         if of in self.folders:
-            for entry in match["names"].strip("()").replace("\n", " ").split(","):
-                words = entry.partition("#")[0].split()
-                if words and words[0].isidentifier():
-                    yield of, words[0]
+            yield from ((of, name) for name in names)
 
     def _path(self, dotted: str) -> Iterator[tuple[str, str]]:
         package, _, name = dotted.rpartition(".")
