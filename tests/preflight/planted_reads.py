@@ -109,6 +109,23 @@ def _gone(name: str, what: str) -> Plant:
     return plant
 
 
+def launcher_gone(project: Repository) -> None:
+    """A script outside of the folder, by which the compiler is started."""
+    by_cmake(project)
+    project.write("tools/launch.py", "print(1)\n")
+    project.write("CMakeLists.txt", "add_subdirectory(csrc)\n")
+    launcher = "${CMAKE_CURRENT_SOURCE_DIR}/../tools/launch.py"
+    project.write(
+        "csrc/CMakeLists.txt",
+        "pybind11_add_module(_C bindings.cpp forward.cu combine.cpp)\n"
+        f"set(launcher python ${{CCACHE}}\n    {launcher})\n"
+        'set_target_properties(_C PROPERTIES CUDA_COMPILER_LAUNCHER "${launcher}")\n',
+    )
+    project.commit("Launch the compiler by a script")
+    project.git("rm", "-q", "tools/launch.py")
+    project.commit("Tidy up")
+
+
 def ignored_include_folder(project: Repository) -> None:
     project.write(".gitignore", "deps/\n")
     project.edit("setup.py", "sources=", 'include_dirs=["deps/tiles/include"], sources=')
@@ -272,6 +289,11 @@ READS: dict[Plant, tuple[str, str, str]] = {
         "listed sources",
         "CMakeLists.txt:5",
         "CMake cannot read it: if has no endif",
+    ),
+    launcher_gone: (
+        "files in git",
+        "csrc/CMakeLists.txt:2",
+        "needs tools: no such folder, removed by commit",
     ),
     ignored_include_folder: (
         "headers in git",

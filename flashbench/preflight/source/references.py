@@ -49,6 +49,9 @@ _STARTS = re.compile(
 _PATHS = ("str", "Path", "pathlib.Path", "os.fspath")  # a path, as another type
 _LOOKS = ("exists", "is_file", "isfile")
 _WRITES = re.compile(r"add_custom_command|execute_process|externalproject_add|fetchcontent_\w+")
+# CMake commands that run scripts, or name those that compilers and rules then run.
+_RUNS = re.compile(r"set|list|set_target_properties|set_property|add_custom_\w+|execute_process")
+_OWN_SCRIPT = re.compile(r"\$\{\w+_(?:SOURCE|LIST)_DIR\}/[\w./+-]+\.(?:py|sh|pl)")
 _FILE_WRITES = ("WRITE", "APPEND", "GENERATE", "COPY", "DOWNLOAD", "RENAME", "CONFIGURE")
 
 
@@ -205,6 +208,11 @@ def _of_cmake(tree: SourceTree, file: str) -> Iterator[Named]:
             named = path_of(tree, file, one.texts[1])
         if named:
             yield named, one.line, one.conditional, False
+        others = [other for other in commands if other is not one]
+        for script in filter(_OWN_SCRIPT.fullmatch, one.texts if _RUNS.fullmatch(one.name) else ()):
+            path = path_of(tree, file, script)
+            if path and not any(_is_written(other, script) for other in others):
+                yield path, one.line, one.conditional, True
 
 
 def _is_written(command: CMakeCommand, name: str) -> bool:
