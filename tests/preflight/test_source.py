@@ -246,8 +246,15 @@ def test_submodule_that_was_not_fetched(project: Repository, tmp_path: Path) -> 
     ]
     skipped = {done.name: done.skipped for done in report.checks if done.skipped}
     assert skipped == {"missing headers": "1 includes may be in submodules that are not fetched"}
+    header = clone / "csrc/forward.h"
+    header.write_text(header.read_text().replace("tiles.h", "../third_party/tiles/tiles.h"))
+    (finding,) = _found(clone)
+    assert (finding.check, finding.severity) == ("submodules", "error")
+    assert finding.found.endswith("; csrc/forward.h:2 needs ../third_party/tiles/tiles.h")
+    assert "missing headers" not in _skipped(clone)
     (clone / "csrc/config.h").unlink()  # git had it here, so no submodule has it
-    assert [one.where for one in run(clone, "source").errors] == ["csrc/forward.h:3"]
+    errors = [one.where for one in run(clone, "source").errors]
+    assert errors == ["third_party/tiles", "csrc/forward.h:3"]
 
 
 def test_submodule_at_another_commit(project: Repository) -> None:

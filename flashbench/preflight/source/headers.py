@@ -66,7 +66,11 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
             for name, one in unanswered
             if search.was_removed(name, one.name) and not may_be_fetched(tree, one.name)
         ]
-        if more := len(unanswered) - len(lost):
+        if more := sum(
+            _absent_module(tree, name, one.name) not in needed_modules(tree)
+            for name, one in unanswered
+            if (name, one) not in lost
+        ):
             yield CannotCheck(f"{more} includes may be in submodules that are not fetched")
         unanswered = lost
     for wanted, group in _by_header(tree, unanswered).items():
@@ -75,6 +79,33 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         yield _missing(tree, wanted, group)
     yield from computed_includes(tree)
     yield from in_short(doubts)
+
+
+@lru_cache(maxsize=1)
+def needed_modules(tree: SourceTree) -> dict[str, str]:
+    """Submodules that were not fetched and by whose path compiled files include headers, each with
+    the first that does."""
+    found = dict[str, str]()
+    for name in () if all(tree.modules.values()) else tree.sources:
+        for one in tree.read(name).includes:
+            module = "" if one.conditional else _absent_module(tree, name, one.name)
+            if module and build_of(tree).may_read(name):
+                found.setdefault(module, f"{name}:{one.line} needs {one.name}")
+    return found
+
+
+def _absent_module(tree: SourceTree, includer: str, name: str) -> str:
+    """The submodule that was not fetched and has a header by its path; "" if there is none."""
+    absent = [one for one, fetched in tree.modules.items() if not fetched]
+    named = [one for one in absent if f"{PurePosixPath(one).name}/" in name]
+    beside, stated = PurePosixPath(includer).parent, search_path_of(tree).stated
+    for one in named:
+        inside = any(f"{folder}/".startswith(f"{one}/") for folder in stated)
+        own = inside and not name.startswith("..")  # a folder of its own may have it
+        folders = (".",) if own else (beside, ".", *stated)
+        if any(os.path.normpath(f"{at}/{name}").startswith(f"{one}/") for at in folders):
+            return one
+    return ""
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from flashbench.preflight.source.cmake import base_of
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.generated import generated, may_be_generated
-from flashbench.preflight.source.headers import needed_folders
+from flashbench.preflight.source.headers import needed_folders, needed_modules
 from flashbench.preflight.source.in_git import (
     absent_from_clone,
     found_in_git,
@@ -225,11 +225,13 @@ def submodule_not_as_recorded(tree: SourceTree) -> Iterator[Finding]:
         raise CannotCheck(f"git cannot say what it has: {tree.without_git}")
     for name, fetched in sorted(tree.modules.items()):
         if not fetched:
+            user = needed_modules(tree).get(name, "")
             yield Finding(
                 name,
-                "is a submodule that was not fetched",
+                f"is a submodule that was not fetched{user and f'; {user}'}",
                 f"git submodule update --init --recursive -- {name}",
-                "warning",  # many serve tests or other targets; a build that needs it says so
+                # many serve tests or other targets
+                "error" if user else "warning",
             )
         elif (here := _commit(tree, name)) not in ("", tree.recorded[name]):
             yield Finding(
