@@ -3,6 +3,7 @@ as the comment; a word that is known to be wrong is replaced by `sed`."""
 
 import re
 import shlex
+from collections.abc import Iterable
 
 _EDITOR = '"${EDITOR:-vi}"'
 
@@ -33,8 +34,18 @@ def replace(text: str, where: str, old: str, new: str, *, everywhere: bool = Fal
     found = word.findall(lines[int(line) - 1]) if int(line) <= len(lines) else []
     if len(found) != 1 or "\n" in new:
         return edit(where, f"write {new} in place of {old}")
+    if everywhere and len(word.findall(text)) > 1:
+        return rename(old, new, [file])
+    return _sed(old, new, line, "", [file])
+
+
+def rename(old: str, new: str, files: Iterable[str]) -> str:
+    """The command that puts a word in place of another wherever these files have it."""
+    return _sed(old, new, "", "g", files)
+
+
+def _sed(old: str, new: str, line: str, flag: str, files: Iterable[str]) -> str:
     before, after = re.sub(r"([][\\.*^$|])", r"\\\1", old), re.sub(r"([\\&|])", r"\\\1", new)
     begin, end = (r"\b" if re.match(r"\w", sign) else "" for sign in (old[:1], old[-1:]))
-    change = f"s|{begin}{before}{end}|{after}|"
-    change = f"{change}g" if everywhere and len(word.findall(text)) > 1 else f"{line}{change}"
-    return f"sed -i {shlex.quote(change)} {shlex.quote(file)}"
+    change = f"{line}s|{begin}{before}{end}|{after}|{flag}"
+    return f"sed -i {shlex.quote(change)} {shlex.join(files)}"

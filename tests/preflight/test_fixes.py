@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from flashbench.preflight.fixes import edit, replace, write
+from flashbench.preflight.fixes import edit, rename, replace, write
 
 _WORDS = st.text("ab_1.*^$|&/\\'\"[]+-:", min_size=1, max_size=8)
 
@@ -38,6 +38,16 @@ def test_longer_word_before_it(tmp_path: Path) -> None:
     command = replace("tiles, tile", "setup.py:1", "tile", "copy")
     subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
     assert (tmp_path / "setup.py").read_text() == "tiles, copy"
+
+
+def test_name_of_two_files(tmp_path: Path) -> None:
+    """Each use gets the new name, and no longer word."""
+    files = ["a unit.cu", "other.cu"]
+    for file in files:
+        (tmp_path / file).write_text("start(start_all); restart;\nstart<T>();")
+    subprocess.run(["sh", "-c", rename("start", "launch", files)], cwd=tmp_path, check=True)
+    for file in files:
+        assert (tmp_path / file).read_text() == "launch(start_all); restart;\nlaunch<T>();"
 
 
 def test_file_that_is_written_by_hand() -> None:

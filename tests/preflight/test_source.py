@@ -11,7 +11,7 @@ from preflight.kernel_project import add_submodule, kernel_project
 from preflight.planted import DEFECTS, deleted
 from preflight.planted_builds import by_cmake
 from preflight.planted_defines import ERRORS, UNDECIDED, WARNINGS
-from preflight.planted_dispatch import DISPATCHED
+from preflight.planted_dispatch import DISPATCHED, template_renamed
 from preflight.planted_includes import INCLUDES
 from preflight.planted_loads import LOADS
 from preflight.planted_make import MAKE, UNCLEAR, build_with_make
@@ -54,6 +54,13 @@ def test_each_defect_is_named_and_nothing_else(
     assert found in finding.found
     assert finding.severity == ("warning" if plant in WARNINGS else "error")
     try_fix(project.root, finding, project.root.parent / "clone")
+
+
+def test_template_gets_its_name_back(project: Repository) -> None:
+    """The fix renames the body and its instantiations, and searches nothing."""
+    template_renamed(project)
+    (finding,) = _found(project.root)
+    assert finding.fix == r"sed -i 's|\bstart\b|launch|g' csrc/forward.cu"
 
 
 @pytest.mark.parametrize("plant", UNDECIDED, ids=lambda plant: plant.__name__)

@@ -9,7 +9,7 @@ from itertools import product
 
 from flashbench.builds.content import HEADERS, UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
-from flashbench.preflight.fixes import edit
+from flashbench.preflight.fixes import edit, rename
 from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.cxx import split_arguments
 from flashbench.preflight.source.dispatch import dispatched
@@ -208,9 +208,10 @@ def _lack(tree: SourceTree, call: _Call, types: Types, seen: Set[str]) -> _Lack 
     elif not files:
         if seen.isdisjoint(found.declared[name]):
             return None
-        search = f"git log --all --oneline -S'{name}('"
-        said = f"is declared and has no body{_renamed(tree, name)}"
-        lack = _Lack(call, types, said, fix=search, cause=f"{name}<>")
+        said, fix = _renamed(tree, name)
+        fix = fix or f"git log --all --oneline -S'{name}('"
+        said = f"is declared and has no body{said}"
+        lack = _Lack(call, types, said, fix=fix, cause=f"{name}<>")
     elif found.bodies[name]:
         if not seen.isdisjoint(files) or seen.isdisjoint(found.declared[name]):
             return None
@@ -230,9 +231,9 @@ def _lack(tree: SourceTree, call: _Call, types: Types, seen: Set[str]) -> _Lack 
     return found.may_make.get(name) or _may_be_elsewhere(tree, name) or lack
 
 
-def _renamed(tree: SourceTree, name: str) -> str:
+def _renamed(tree: SourceTree, name: str) -> tuple[str, str]:
     """The only body that nothing declares, of a template with as many parameters, to end a
-    sentence; "" if there is none."""
+    sentence, and the fix; "" if there is none."""
     found = templates_of(tree)
     (count,) = found.parameters[name]
     alike = [
@@ -242,8 +243,10 @@ def _renamed(tree: SourceTree, name: str) -> str:
         if found.parameters[other] == {count} and not found.declared[other]
         if found.made[other] or file in {one for one, _ in found.made[name]}
     ]
-    names = {other for other, _ in alike}
-    return f"; {alike[0][1]} has that of {alike[0][0]}" if len(names) == 1 else ""
+    if len({other for other, _ in alike}) != 1:
+        return "", ""
+    other, file = alike[0]
+    return f"; {file} has that of {other}", rename(other, name, tree.naming(other))
 
 
 def _removed_maker(tree: SourceTree, name: str, types: Types) -> str:
