@@ -175,6 +175,7 @@ def cases_of(context: click.Context) -> "list[Case]":
 
 def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str, Any]) -> "Found":
     from flashbench.bisect.breakage import find_breakage
+    from flashbench.measuring.device_seconds import until_deadline
 
     builds = asked.builds()
     halving = math.ceil(math.log2(asked.graph.size + 1)) + 2
@@ -190,7 +191,7 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
         preparer,
         jobs=jobs,
         quick=options["quick"],
-        budget=price_options(options)["budget_seconds"],
+        budget=until_deadline(price_options(options)["budget_seconds"]),
         named=bool(options["cases"]),
         tell=tell,
     )

@@ -45,7 +45,7 @@ class RemoteJob:
     run_file: option and name of the run file, ("", "") for a command that has none. revisions:
     those that the command names; worktree: whether it needs the working tree. folder: of
     pyproject.toml in the repository. gate: the revision to gate first, "" for none. budget:
-    whether the command takes a --budget that was not given. python: the one on the machine, "" for
+    whether the command takes a --budget, and so a deadline. python: the one on the machine, "" for
     any. extras: of the wheel. off: shut the machine down once the results are fetched, or not
     fetched for FETCH_SECONDS. earlier: run files to resume.
     """

@@ -45,7 +45,7 @@ class RemoteCommand:
     """A parsed command. words: as typed, without its run file. flag: the option of its run file, ""
     without one; run_file: the user's path for it. texts: arguments that may name revisions;
     worktree: whether it measures the working tree. gate: the revision to gate first. budget:
-    whether a --budget may be added. context: of the command, with its options."""
+    whether it takes a --budget, and so a deadline. context: of the command, with its options."""
 
     words: list[str]
     flag: str
@@ -88,7 +88,7 @@ def parse(group: click.Group, context: click.Context, words: Sequence[str]) -> R
         texts=[text for text in texts if text not in (WORKTREE, ".", "")],
         worktree=len(texts) < known.all_named or WORKTREE in texts or "." in texts,
         gate=gate,
-        budget="budget" in options and options["budget"] is None,
+        budget="budget" in options,
         context=inner,
     )
 

@@ -1,12 +1,16 @@
 """The seconds that worker processes are alive: a launch's device time, and a run's budget."""
 
+import math
+import os
 import time
 
 from flashbench.cost.known import LEAST_START, experience
-from flashbench.errors import BudgetSpentError
+from flashbench.errors import BudgetSpentError, InvalidInputError
 from flashbench.measuring.forks import may_be_gpu
 from flashbench.measuring.plan import Plan
 from flashbench.runfile import Launch, RunFile
+
+_DEADLINE = "FLASHBENCH_DEADLINE"
 
 
 class DeviceSeconds:
@@ -53,8 +57,8 @@ class DeviceSeconds:
         return self._total
 
     def left(self) -> float | None:
-        """Seconds left of the budget; None without a limit."""
-        return None if self._budget is None else self._budget - self.count()
+        """Seconds left of the budget or until the deadline; None without a limit."""
+        return until_deadline(None if self._budget is None else self._budget - self.count())
 
     def spent(self, run: RunFile | None) -> bool:
         """Whether the budget pays for nothing more: without a worker, not even for the shortest
@@ -65,16 +69,32 @@ class DeviceSeconds:
         return left is not None and left <= min(starts)
 
 
+def until_deadline(left: float | None) -> float | None:
+    """The seconds left of a budget, or until the deadline of the environment, whichever ends first;
+    None without either. InvalidInputError if the deadline is no time."""
+    if not (text := os.environ.get(_DEADLINE, "")):
+        return left
+    try:
+        deadline = float(text)
+    except ValueError:
+        deadline = math.nan
+    if not math.isfinite(deadline):
+        raise InvalidInputError(f"{_DEADLINE}: {text!r} is no time; write seconds as `date +%s`")
+    return min(math.inf if left is None else left, deadline - time.time())
+
+
 def require_start(plan: Plan) -> None:
-    """Raise BudgetSpentError if the plan's budget is below half of the shortest start of workers
-    here."""
-    if plan.budget_seconds is None:
+    """Raise BudgetSpentError if the plan's budget, or the time until the deadline, is below half of
+    the shortest start of workers here."""
+    left = until_deadline(plan.budget_seconds)
+    if left is None:
         return
     specs = [candidate.spec for candidate in plan.candidates]
     known = experience("cuda" if may_be_gpu(plan.device) else "cpu", plan.threads)
     needed = known.shortest_start(len(specs) if plan.processes == "paired" else 1, specs)
-    if needed is not None and plan.budget_seconds < LEAST_START * needed:
+    if needed is not None and left < LEAST_START * needed:
+        limit = "--budget" if left == plan.budget_seconds else _DEADLINE
         raise BudgetSpentError(
-            f"--budget leaves {plan.budget_seconds:.3g} s, and the shortest start of workers here "
+            f"{limit} leaves {max(0.0, left):.3g} s, and the shortest start of workers here "
             f"took {needed:.3g} s: nothing was started; `flashbench plan` says what fits"
         )

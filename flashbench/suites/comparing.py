@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import inf
 from pathlib import Path
 from time import monotonic
 
@@ -19,6 +18,7 @@ from flashbench.builds.scratch import scratch
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import cpu_name
 from flashbench.measuring.claim import claimed_as
+from flashbench.measuring.device_seconds import until_deadline
 from flashbench.measuring.progress import Progress
 from flashbench.revisions.project import of_suite
 from flashbench.revisions.revision import resolve
@@ -163,13 +163,12 @@ def _measure(
     end: SuiteEnd,
 ) -> None:
     with _interrupts(end, run, path):
-        budget = inf if request.budget is None else request.budget
-        while left := begun(run, request.launches):
+        while cases := begun(run, request.launches):
             launch = run.launches[-1]
             spent, began = launch.seconds, monotonic()
             saved = began
-            progress.begin(len(left), run.seconds / max(1, launch.index))
-            with closing(pair.launch(launch.index, left)) as results:
+            progress.begin(len(cases), run.seconds / max(1, launch.index))
+            with closing(pair.launch(launch.index, cases)) as results:
                 for result in results:
                     launch.results.append(result)
                     launch.seconds = spent + monotonic() - began
@@ -177,7 +176,9 @@ def _measure(
                     if monotonic() - saved > _SAVE_SECONDS:
                         _save(run, path)
                         saved = monotonic()
-                    end.over_budget = run.seconds >= budget
+                    left = None if request.budget is None else request.budget - run.seconds
+                    left = until_deadline(left)
+                    end.over_budget = left is not None and left <= 0
                     if end.over_budget:
                         break
             launch.complete = not end.over_budget

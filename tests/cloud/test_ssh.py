@@ -49,7 +49,10 @@ def test_a_command_is_gated_and_measured_there_and_its_run_file_comes_home(
     HEAD is sent, not what was changed since. The machine keeps nothing; the same command again
     measures nothing."""
     project.write("NOTES", "changed since")
-    assert flashbench(*words(machine, sent), *COMPARE) == 3
+    begun = time.time()
+    assert flashbench(*words(machine, sent, "--time-limit", "1h"), *COMPARE) == 3
+    deadline = float((machine.home / "deadline").read_text()) - begun
+    assert 3000 < deadline < 3600 - (time.time() - begun)  # a tenth less than what is left
     assert said(machine).splitlines() == [
         "gate second HEAD --no-speed",
         "compare second first HEAD",
@@ -57,7 +60,7 @@ def test_a_command_is_gated_and_measured_there_and_its_run_file_comes_home(
     assert len(load(Path("out.json")).launches) == 2
     assert capsys.readouterr().out == "a table\n"
     assert not jobs(machine)
-    assert flashbench(*words(machine, sent), *COMPARE) == 3
+    assert flashbench(*words(machine, sent, "--time-limit", "1h"), *COMPARE) == 3
     assert "started before" in capsys.readouterr().err
     assert len(said(machine).splitlines()) == 2
 

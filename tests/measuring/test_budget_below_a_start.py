@@ -9,8 +9,9 @@ import pytest
 from flashbench import operations
 from flashbench.case import DtypeName
 from flashbench.cost.spent import Spent
-from flashbench.errors import BudgetSpentError, Exit
+from flashbench.errors import BudgetSpentError, Exit, InvalidInputError
 from flashbench.measuring import scheduler
+from flashbench.measuring.device_seconds import DeviceSeconds, until_deadline
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.process import BUDGET_GRACE_SECONDS, WorkerDiedError
 from flashbench.measuring.progress import Silent
@@ -80,3 +81,20 @@ def test_a_start_has_no_grace(tmp_path: Path) -> None:
     done = forks.run([*QUICK, "--budget", "1ms", "-o", "run.json"], tmp_path, given)
     assert done.returncode == Exit.NOT_MEASURED, done.stderr
     assert 0 < Spent.of(load(tmp_path / "run.json")).device < BUDGET_GRACE_SECONDS
+
+
+def test_a_deadline_counts_all_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while no worker lives; the earlier of budget and deadline ends the run."""
+    monkeypatch.delenv("FLASHBENCH_DEADLINE", raising=False)
+    assert (until_deadline(None), until_deadline(7.0)) == (None, 7.0)
+    monkeypatch.setenv("FLASHBENCH_DEADLINE", str(time.time() + 60))
+    assert until_deadline(7.0) == DeviceSeconds(7.0).left() == 7.0
+    for budget in (None, 3600.0):
+        left = DeviceSeconds(budget).left()
+        assert left is not None
+        assert 50 < left <= 60
+    monkeypatch.setenv("FLASHBENCH_DEADLINE", str(int(time.time()) - 1))
+    assert DeviceSeconds(None).spent(None)
+    monkeypatch.setenv("FLASHBENCH_DEADLINE", "tomorrow")
+    with pytest.raises(InvalidInputError, match=r"^FLASHBENCH_DEADLINE: 'tomorrow' is no time"):
+        until_deadline(None)
