@@ -14,6 +14,7 @@ import pytest
 from revisions.repository import Repository, fastattn
 
 from flashbench import runfile
+from flashbench.cost.spent import Spent
 from flashbench.errors import Exit
 
 pytestmark = pytest.mark.slow
@@ -268,8 +269,8 @@ def stopped(table: str) -> Exit:
 
 
 def test_interrupt_keeps_what_was_measured(project: Repository, tmp_path: Path) -> None:
-    """SIGINT ends with exit code 4 and the command that resumes; the file is valid."""
-    file = tmp_path / "run.json"
+    """SIGINT ends with exit code 4, the cost, and the command that resumes; the file is valid."""
+    file = tmp_path / "one run.json"
     command = ["compare", "good", "same", *SHAPES, *FAST]
     command += ["--tolerance", "0.001%", "--launches", "1000", "--run-file", str(file)]
     process = forks.start(command, project.root, environment(project))
@@ -279,8 +280,10 @@ def test_interrupt_keeps_what_was_measured(project: Repository, tmp_path: Path) 
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == Exit.NOT_MEASURED
-    assert f"flashbench compare good same --resume {file}" in errors
-    assert runfile.load(file).launches
+    assert f"flashbench compare good same --resume '{file}'" in errors
+    assert f"the verdicts so far: flashbench compare '{file}'" in errors
+    run = runfile.load(file)
+    assert f"{file}: {len(run.launches)} launches; {Spent.of(run).line}" in errors
 
 
 @pytest.mark.parametrize(

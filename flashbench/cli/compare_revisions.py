@@ -134,11 +134,10 @@ def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile"
     run = outcome.measured()
     revisions = [options["a"], options["b"] or WORKTREE]
     again = shlex.join(["flashbench", "compare", *revisions, "--resume", str(path)])
-    if outcome.interrupted:
-        raise NotMeasuredError(
-            f"interrupted; resume with: {again}; the verdicts so far: flashbench compare {path}"
-        )
     tell(f"{path}: {len(run.launches)} launches; {Spent.of(run).line}")
+    if outcome.interrupted:
+        so_far = shlex.join(["flashbench", "compare", str(path)])
+        raise NotMeasuredError(f"interrupted; resume with: {again}; the verdicts so far: {so_far}")
     if outcome.over_budget:
         tell(f"stopped by --budget; resume with: {again}")
     return run

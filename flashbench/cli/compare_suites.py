@@ -57,11 +57,10 @@ def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignR
     words = ["flashbench", "compare", a, b, *(["--asv", request.asv] if request.asv else [])]
     words += [word for test in request.tests for word in ("--pytest", test)]
     again = shlex.join([*words, "--run-file", str(path)])
-    if end.interrupted:
-        raise NotMeasuredError(
-            f"interrupted; resume with: {again}; the verdicts so far: flashbench compare {path}"
-        )
     tell(f"{path}: {len(end.run.launches)} launches, {end.run.seconds:.0f} s")
+    if end.interrupted:
+        so_far = shlex.join(["flashbench", "compare", str(path)])
+        raise NotMeasuredError(f"interrupted; resume with: {again}; the verdicts so far: {so_far}")
     if end.over_budget:
         tell(f"stopped by --budget; resume with: {again}")
     return report_suite(end.run)

@@ -189,7 +189,7 @@ def test_python_has_the_same(
 
 def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
     """Ctrl-C exits with 4 and the command that resumes; it does."""
-    path = project.root.parent / "cut.json"
+    path = project.root.parent / "cut it.json"
     asked = ["--asv", "track", "--run-file", path]
     cache = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
     command = forks.start(["compare", "fast", "HEAD", *asked], project.root, cache)
@@ -199,8 +199,10 @@ def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
     command.send_signal(signal.SIGINT)
     _, said = command.communicate()
     assert command.returncode == Exit.NOT_MEASURED
-    assert f"--run-file {path}; the verdicts so far" in said
-    before = document.load(path).launches[0]
+    assert f"--run-file '{path}'; the verdicts so far: flashbench compare '{path}'" in said
+    kept = document.load(path).launches
+    assert f"{path}: {len(kept)} launches, " in said
+    before = kept[0]
     assert compare(project, *asked, "--launches", 2).returncode == Exit.UNDECIDED
     assert document.load(path).launches[0] == before
 
