@@ -120,13 +120,15 @@ def _fill(profile: CaseProfile, asked: Sequence[ToProfile], how: How, account: _
             how.tell(warning)
         account.ended(result=has_result(timed.result))
         profile.environment = timed.environment
+        profile.ceilings = machine.ceilings_of(timed.environment, case.device)
         profile.subjects.append(subject)
         how.keep(profile)
         _explain(subject, case, one, tool, how, account)
         how.keep(profile)
-    profile.ceilings = _ceilings(profile.environment, case.device, how.tell)
-    account.ended(result=profile.ceilings is not None)
-    how.keep(profile)
+    if profile.ceilings is None:
+        profile.ceilings = _ceilings(profile.environment, case.device, how.tell)
+        account.ended(result=profile.ceilings is not None)
+        how.keep(profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +268,7 @@ def _kernels(inspected: Inspected | None) -> list[CountedKernel]:
 def _ceilings(
     environment: Environment, device: str, tell: Callable[[str], None]
 ) -> Ceilings | None:
-    """This machine's ceilings, measured if unknown; None if that fails."""
-    found = machine.ceilings_of(environment, device)
-    if found is not None:
-        return found
+    """Measure this machine's ceilings; None if that fails."""
     tell("measuring what this machine does at most, once (`flashbench info --peak` again)")
     try:
         return ceilings.measure(device, environment.threads if device == "cpu" else None)
