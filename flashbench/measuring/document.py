@@ -29,12 +29,16 @@ _ALIKE = ("launches", "samples", "seed", "timeout_seconds", "budget_seconds", "s
 
 
 def unstarted_run(plan: Plan) -> RunFile:
-    """The file of a run whose first worker did not get ready: of a machine that is not known."""
+    """The file of a run whose first worker did not get ready: of its machine, the name is known."""
     device = "cuda" if may_be_gpu(plan.device) else "cpu"
     candidates = [*baselines(device, plan.backends, plan.operation), *plan.candidates]
     ready = Ready(
         device=device,
-        environment=Environment(threads=plan.threads or 0),
+        environment=Environment(
+            threads=plan.threads or 0,
+            cpu=machine.name_of("cpu"),
+            gpu=machine.name_of("cuda") if device == "cuda" else "",
+        ),
         candidates=candidates,
         failures={},
         min_sample_seconds=plan.min_sample_seconds or MIN_SAMPLE_SECONDS[device],

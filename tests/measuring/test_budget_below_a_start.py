@@ -10,6 +10,7 @@ from flashbench import operations
 from flashbench.case import DtypeName
 from flashbench.cost.spent import Spent
 from flashbench.errors import BudgetSpentError, Exit, InvalidInputError
+from flashbench.machine import cpu_name
 from flashbench.measuring import scheduler
 from flashbench.measuring.device_seconds import DeviceSeconds, until_deadline
 from flashbench.measuring.plan import Plan
@@ -17,6 +18,7 @@ from flashbench.measuring.process import BUDGET_GRACE_SECONDS, WorkerDiedError
 from flashbench.measuring.progress import Silent
 from flashbench.run import measure
 from flashbench.runfile import load
+from flashbench.views.frame import machine_text
 
 DTYPES: tuple[DtypeName, ...] = ("fp32",)
 QUICK = ("run", "--baseline-only", "--shape", "1,1,16,8", "--dtype", "fp32", "--samples", 2)
@@ -54,6 +56,7 @@ def test_a_start_that_the_budget_ended_is_in_the_file(
             measure(plan, path, Silent())
     run = load(path)
     assert not run.launches
+    assert machine_text(run.environment, "cpu") == cpu_name()
     lost = Spent.of(run).lost
     assert 0.01 <= lost == Spent.of(run).device
     done = forks.run(["run", "--resume", path, "--budget", "5m"], tmp_path, given)
