@@ -54,6 +54,6 @@ def git(root: Path, *arguments: str, date: str = "") -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit("usage: python examples/slower_commit.py FOLDER")
     main(sys.argv[1])

@@ -59,6 +59,9 @@ def test_the_history_with_a_slower_commit(tmp_path: Path) -> None:
     """It is the one of README.md and docs/bisecting.md, commit by commit, wherever it is made."""
     script = [sys.executable, EXAMPLES / "slower_commit.py", tmp_path / "toy"]
     subprocess.run(script, check=True)
+    done = subprocess.run([*script[:2], "--help"], cwd=tmp_path, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr[:6]) == (1, b"usage:")
+    assert not (tmp_path / "--help").exists()
     asked = ["build", "v1^0", "v1..HEAD", "--for", "load", "--format", "json"]
     done = forks.run(asked, tmp_path / "toy", {"FLASHBENCH_CACHE": str(tmp_path / "cache")})
     assert done.returncode == Exit.NOT_MEASURED, done.stderr
