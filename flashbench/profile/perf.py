@@ -1,5 +1,6 @@
 """Run `perf stat` on exactly the measured CPU calls, by enabling counting between two marks."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -72,13 +73,22 @@ def collect(perf: str, target: Sequence[str], timeout: float) -> tuple[dict[str,
         if done.returncode or not counted.is_file():
             last = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
             raise NotMeasuredError(f"perf: {last[:300]}")
-        calls = _CALLS.decode(done.stdout.splitlines()[-1])
+        calls = _calls(done.stdout)
         found = parse(counted.read_text())
     values = {event: value / calls.calls for event, value in found.items()}
     values["seconds"] = calls.seconds / calls.calls
     if any(event in found for event in _HARDWARE):
         return values, ""
     return values, "perf is here, but this machine offers it no counters of its CPU (virtual?)"
+
+
+def _calls(stdout: str) -> Calls:
+    """What the target said last, before whatever a candidate prints at its exit. Raises
+    NotMeasuredError."""
+    for line in reversed(stdout.splitlines()):
+        with contextlib.suppress(msgspec.DecodeError):
+            return _CALLS.decode(line)
+    raise NotMeasuredError("perf: the process ended without saying how many calls it made")
 
 
 def parse(text: str) -> dict[str, float]:
