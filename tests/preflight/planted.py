@@ -5,6 +5,7 @@ from collections.abc import Callable
 from preflight.planted_builds import (
     attribute_gone,
     build_tool,
+    build_tool_that_is_a_placeholder,
     callable_gone,
     deleted_from_a_glob,
     fewer_parameters,
@@ -347,6 +348,7 @@ DEFECTS: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     sources_gone: ("project settings", "[tool.flashbench.project] sources", "cuda does not exist"),
     callable_gone: ("project settings", "[tool.flashbench.project] callable", "flash.interface"),
     unknown_setting: ("project settings", "pyproject.toml", "headers: is no setting"),
+    build_tool_that_is_a_placeholder: ("project settings", "build", "{python} is not on PATH"),
     build_tool: ("project settings", "[tool.flashbench.project] build", "no-such-make"),
 }
 DEFECTS |= FILES | READS

@@ -207,6 +207,11 @@ def callable_gone(project: Repository) -> None:
     project.commit("Name a module that is not there")
 
 
+def build_tool_that_is_a_placeholder(project: Repository) -> None:
+    project.edit("pyproject.toml", '"python", "setup.py"', '"{python}", "setup.py"')
+    project.commit("Build by a placeholder")
+
+
 def build_tool(project: Repository) -> None:
     project.edit(
         "pyproject.toml", '["python", "setup.py", "build_ext", "--inplace"]', '["no-such-make"]'

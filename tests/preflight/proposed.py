@@ -57,4 +57,6 @@ def try_fix(root: Path, finding: Finding, clone: Path) -> None:
     elif fix.startswith(_MENDS):
         mend(root, fix, clone)
     else:
-        assert re.match(r"(mkdir -p \S+ && )?\"\$\{EDITOR|git mergetool|apt-get|rm ", fix), fix
+        assert re.match(
+            r"(mkdir -p \S+ && )?\"\$\{EDITOR|git mergetool|apt-get install \w|rm ", fix
+        ), fix

@@ -1,7 +1,9 @@
 """The build level of preflight: tools that are missing or of another Python, and HEAD's build."""
 
+import importlib.util
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,17 +98,28 @@ def test_list_of_architectures_without_this_chip(
 def test_pip_of_another_python(
     subject: BuildSubject, bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pip3 on PATH installs for another Python."""
-    _program(bare, "pip3", "pip 20.0.2 from /usr/lib/python3/dist-packages/pip (python 3.8)")
-    monkeypatch.setenv("PATH", f"{bare}:/usr/bin:/bin")
+    """This Python has no pip3, and builds would find that of another; on PATH alone it is harmless,
+    since builds look beside this Python first."""
+    (bare / "others").mkdir()
+    _program(
+        bare / "others", "pip3", "pip 20.0.2 from /usr/lib/python3/dist-packages/pip (python 3.8)"
+    )
+    monkeypatch.setenv("PATH", f"{bare}/others:/usr/bin:/bin")
+    monkeypatch.setattr("sys.executable", str(_program(bare, "python")))
     (finding,) = tools.pip(subject)
     assert "for Python 3.8 in /usr/lib/python3/dist-packages" in finding.found
+    assert finding.fix == f"{bare}/python -m pip install --force-reinstall pip"
+    mine = importlib.util.find_spec("pip")
+    assert mine is not None
+    assert mine.origin is not None
+    _program(bare, "pip3", f"pip 25.0 from {Path(mine.origin).parent} (python 3.13)")
+    assert list(tools.pip(subject)) == []
 
 
 def test_missing_modules(subject: BuildSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither pip nor torch in this Python."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert [one.fix for one in tools.pip(subject)] == ["python -m ensurepip --upgrade"]
+    assert [one.fix for one in tools.pip(subject)] == [f"{sys.executable} -m ensurepip --upgrade"]
     assert [one.found for one in tools.torch(subject)] == ["torch is not installed"]
 
 

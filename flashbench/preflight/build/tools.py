@@ -90,29 +90,33 @@ def _builds(subject: BuildSubject) -> bool:
 
 
 def pip(subject: BuildSubject) -> Iterator[Finding]:
-    """Check that this Python has pip, and that pip3 on PATH is its own."""
-    if importlib.util.find_spec("pip") is None:
-        yield Finding(sys.executable, "has no pip", "python -m ensurepip --upgrade")
+    """Check that this Python has pip, and that the pip3 which builds find is its own."""
+    from flashbench.builds import running
+
+    python = shlex.quote(sys.executable)
+    mine = importlib.util.find_spec("pip")
+    if mine is None:
+        yield Finding(sys.executable, "has no pip", f"{python} -m ensurepip --upgrade")
         return
-    program = shutil.which("pip3") or shutil.which("pip")
+    path = running.environment()["PATH"]
+    program = shutil.which("pip3", path=path) or shutil.which("pip", path=path)
     if program is None:
         return
+    fix = f"{python} -m pip install --force-reinstall pip"  # its pip3 comes first on builds' PATH
     try:
         said = ask([program, "--version"], _SECONDS)
     except CannotCheck as error:
-        yield Finding(program, str(error), "python -m pip  # in place of pip3", "warning")
+        yield Finding(program, str(error), fix, "warning")
         return
     found = re.search(r" from (.+) \(python (\S+)\)", said.output)
     if found is None:
         raise CannotCheck(f"{program} does not say for which Python it installs")
-    mine = Path(sysconfig.get_paths()["purelib"])
-    if not Path(found[1]).is_relative_to(mine):
-        yield Finding(
-            program,
-            f"installs for Python {found[2]} in {Path(found[1]).parent}, not for {sys.executable}",
-            "python -m pip  # in place of pip3",
-            "warning",
-        )
+    other = Path(found[1])
+    if other.resolve() not in (
+        Path(one).resolve() for one in mine.submodule_search_locations or ()
+    ):
+        text = f"installs for Python {found[2]} in {other.parent}, not for {sys.executable}"
+        yield Finding(program, text, fix, "warning")
 
 
 def build_requirements(subject: BuildSubject) -> Iterator[Finding]:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -22,6 +21,7 @@ from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions.project import TABLE, Project, parse
 
 _INTERPRETERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|perl)")
+_PROGRAM = re.compile(r"[A-Za-z0-9][\w.+-]*")
 _SCRIPT = re.compile(r"[^-].*\.(?:py|sh|pl)")
 
 
@@ -154,7 +154,7 @@ def _build(tree: SourceTree, project: Project) -> Iterator[Finding]:
     if program not in ("python", "python3") and not here and shutil.which(program) is None:
         local = "/" in program
         found = f"{program} does not exist" if local else f"{program} is not on PATH"
-        what, fix = _missing(tree, program) if local else ("", _install(program))
+        what, fix = _missing(tree, program) if local else ("", _get(tree, program))
         yield Finding(where, f"{found}{what}", fix)
         return
     script = _script(project)
@@ -183,8 +183,11 @@ def _missing(tree: SourceTree, file: str) -> tuple[str, str]:
     return f", {what}" if what else "", fix
 
 
-def _install(program: str) -> str:
-    return f"apt-get install {shlex.quote(program)}  # or put its folder on PATH"
+def _get(tree: SourceTree, program: str) -> str:
+    """Install a program, or correct a word that is none: nothing fills in `{python}`."""
+    if _PROGRAM.fullmatch(program) is None:
+        return _edit(tree, "build = a program and its arguments, each a text; `python` is this one")
+    return f"apt-get install {program}  # or put its folder on PATH"
 
 
 def _edit(tree: SourceTree, what: str) -> str:
