@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from preflight.planted_builds import by_cmake
 from revisions.repository import Repository
 
 
@@ -65,10 +66,68 @@ def own_folder_of_a_known_name(project: Repository) -> None:
     project.commit("Move a header")
 
 
+def _unreached(name: str, file: str, text: str, new: str) -> Callable[[Repository], None]:
+    """Take include/ from the include directories, or write another folder that is not there."""
+
+    def plant(project: Repository) -> None:
+        project.write("include/shapes.h", "#pragma once\n")
+        _include(project, '#include "shapes.h"')
+        if file == "setup.py":
+            project.edit(file, "sources=", f"{text}sources=")
+        else:
+            by_cmake(project)
+            project.write(file, text)
+        project.commit("Include from a folder")
+        old = next(one for one in (_OF_SETUP, _OF_CMAKE, _OF_INTERFACE, _OF_MAKE) if one in text)
+        project.edit(file, old, new)
+        project.commit("Change it")
+
+    plant.__name__ = name
+    return plant
+
+
+_OF_SETUP = 'include_dirs=[pybind11.get_include(), "include"], '
+_OF_CMAKE = "target_include_directories(_C PRIVATE include)\n"
+_OF_INTERFACE = (
+    "target_include_directories(own INTERFACE\n"
+    "  $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)\n"
+)
+_OF_MAKE = " -Iinclude"
+_UNITS = "csrc/bindings.cpp csrc/forward.cu csrc/combine.cpp"
+_LISTS = f"find_package(pybind11 REQUIRED)\npybind11_add_module(_C {_UNITS})\n"
+_INTERFACE = f"{_LISTS}add_library(own INTERFACE)\ntarget_link_libraries(_C PRIVATE own)\n"
+_MAKES = f"flash/_C.so: {_UNITS}\n\tnvcc -O3{_OF_MAKE} -shared $^ -o $@\n"
+_NOT_REACHED = '"shapes.h": no include directory of the build is include, which has it'
+_UNREACHED: dict[Callable[[Repository], None], tuple[str, str, str]] = {
+    _unreached(name, file, text, ""): ("missing headers", "csrc/forward.cu:2", _NOT_REACHED)
+    for name, file, text in (
+        ("no_include_dirs", "setup.py", _OF_SETUP),
+        ("no_folder_of_a_target", "CMakeLists.txt", _LISTS + _OF_CMAKE),
+        ("no_folder_of_an_interface", "CMakeLists.txt", _INTERFACE + _OF_INTERFACE),
+        ("no_flag_of_make", "Makefile", _MAKES),
+    )
+} | {
+    _unreached(name, file, text, new): (
+        "listed sources",
+        file,
+        "includes from inc: no such folder; csrc/forward.cu:2 needs shapes.h of include",
+    )
+    for name, file, text, new in (
+        ("wrong_include_dirs", "setup.py", _OF_SETUP, _OF_SETUP.replace('include"]', 'inc"]')),
+        (
+            "wrong_folder_of_a_target",
+            "CMakeLists.txt",
+            _LISTS + _OF_CMAKE,
+            _OF_CMAKE.replace(" include)", " inc)"),
+        ),
+        ("wrong_flag_of_make", "Makefile", _MAKES, " -Iinc"),
+    )
+}
+
 _TILES = '["deps/tiles/include", "deps/tiles/tools/include"]'
 _never = _folders("folder_never_there", _TILES, "#include <tiles/copy.h>")
 _mistyped = _folders("folder_mistyped", '["csrc/tile_s"]', '#include "copy.h"', "csrc/tiles/copy.h")
-INCLUDES: dict[Callable[[Repository], None], tuple[str, str, str]] = {
+INCLUDES: dict[Callable[[Repository], None], tuple[str, str, str]] = _UNREACHED | {
     folder_never_committed: ("missing headers", "csrc/forward.cu:2", '"tiles/copy.h": no such'),
     _never: (
         "listed sources",

@@ -322,3 +322,25 @@ def test_include_directory_that_a_build_file_names(project: Repository) -> None:
     project.edit("setup.py", "sources=", 'include_dirs=["include"], sources=')
     _include(project, '#include "shapes/tile.h"\n#include "../include/shapes/tile.h"')
     assert _found(project) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("find_package(shapes REQUIRED)", "CMakeLists.txt:1 takes headers from elsewhere"),
+        ("target_include_directories(_C PRIVATE ${DIRS})", "CMakeLists.txt:1 may name"),
+        ("set(CMAKE_CXX_FLAGS -I${DIR})", "CMakeLists.txt:1 may name"),
+    ],
+)
+def test_include_directories_that_only_the_build_evaluates(
+    project: Repository, line: str, why: str
+) -> None:
+    """One of them may have the header: not checked, with the reason."""
+    by_cmake(project)
+    units = "csrc/bindings.cpp csrc/forward.cu csrc/combine.cpp"
+    project.write("CMakeLists.txt", f"{line}\npybind11_add_module(_C {units})\n")
+    project.write("include/shapes.h", "#pragma once\n")
+    _include(project, '#include "shapes.h"')
+    report = run(project.root, "source")
+    assert [*report.errors, *report.warnings] == []
+    assert why in next(one.skipped for one in report.checks if one.name == "missing headers")

@@ -13,6 +13,7 @@ from flashbench.preflight.source.cmake import base_of
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.listings import include_folders
 from flashbench.preflight.source.lost import LostFolder, lost_folders
+from flashbench.preflight.source.reach import unreached, unread_folders
 from flashbench.preflight.source.search_path import search_path_of
 from flashbench.preflight.source.tree import SourceTree
 
@@ -32,9 +33,9 @@ class AbsentFolder:
     outermost: str
     lost: LostFolder | None
 
-    def meant(self, folder: str) -> bool:
-        """Whether a folder that is here may be the one that was mistyped."""
-        return difflib.SequenceMatcher(None, self.path, folder).ratio() >= _ALIKE
+    def likeness(self, folder: str) -> float:
+        """How alike a folder that is here is, from 0 to 1."""
+        return difflib.SequenceMatcher(None, self.path, folder).ratio()
 
     def is_named_by(self, include: Include) -> bool:
         """Whether the first folder of an include is in the path, as in tiles/include for
@@ -91,5 +92,7 @@ def mistyped(tree: SourceTree, includer: str, include: Include) -> tuple[AbsentF
     if found is None or not found.endswith(include.name) or found == str(beside / include.name):
         return None
     folder = found.removesuffix(include.name).rstrip("/") or "."
-    of = next((one for one in absent_folders(tree) if one.meant(folder)), None)
-    return None if of is None or folder in search.stated else (of, folder)
+    of = max(absent_folders(tree), key=lambda one: one.likeness(folder))
+    needed = unreached(tree, includer, include) and not unread_folders(tree)
+    alike = needed or of.likeness(folder) >= _ALIKE
+    return (of, folder) if alike and folder not in search.stated else None

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
-from flashbench.preflight.fixes import replace
+from flashbench.preflight.fixes import edit, replace
 from flashbench.preflight.source.absent_folders import (
     AbsentFolder,
     absent_folders,
@@ -26,9 +26,11 @@ from flashbench.preflight.source.in_git import (
     had,
     how_to_get,
 )
+from flashbench.preflight.source.listings import listed
 from flashbench.preflight.source.lost import lost_folder
 from flashbench.preflight.source.others import installed, of_others
 from flashbench.preflight.source.providers import own_names, provider
+from flashbench.preflight.source.reach import unreached, unread_folders
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.search_path import SearchPath, search_path_of
 from flashbench.preflight.source.tree import SourceTree
@@ -44,9 +46,14 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     it does so only if a build file tells of one that may have it.
     """
     search, doubts = search_path_of(tree), list[str]()
-    unanswered = list[tuple[str, Include]]()
+    unanswered, below = list[tuple[str, Include]](), dict[str, list[tuple[str, Include]]]()
     for name in tree.sources:
         for include in tree.read(name).includes:
+            if (folder := unreached(tree, name, include)) and not needed_folder(
+                tree, name, include
+            ):
+                below.setdefault(folder, []).append((name, include))
+                continue
             ours = _is_ours(tree, search, name, include)
             if ours is False or _answered(tree, search, name, include):
                 continue
@@ -77,8 +84,28 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         if lost_folder(tree, wanted):
             continue  # its folder is named
         yield _missing(tree, wanted, group)
+    for folder, those in below.items():
+        if why := unread_folders(tree):
+            file, one = those[0]
+            doubts.append(f"{file}:{one.line}: which folder has {one.name} is unknown: {why}")
+        else:
+            yield _not_reached(tree, folder, those)
     yield from computed_includes(tree)
     yield from in_short(doubts)
+
+
+def _not_reached(tree: SourceTree, folder: str, those: list[tuple[str, Include]]) -> Finding:
+    """Report headers of a folder that is no include directory of the build."""
+    name, include = those[0]
+    others = len({file for file, _ in those}) - 1
+    more = f"; {others} more file{'s need' if others > 1 else ' needs'} it" if others else ""
+    at = next((f"{file}:{line}" for file, _, line in listed(tree)), build_of(tree).where(name))
+    return Finding(
+        f"{name}:{include.line}",
+        f'#include "{include.name}": no include directory of the build is {folder}, which has it'
+        + more,
+        edit(at, f"add {folder} to the include directories"),
+    )
 
 
 @lru_cache(maxsize=1)

@@ -18,7 +18,7 @@ from flashbench.preflight.source.tree import SourceTree, is_test
 _WORD = re.compile(rf"[\w./+${{}}-]+(?:{'|'.join(map(re.escape, UNITS))})(?![\w.])")
 _HERE = re.compile(
     r"\$\{?(CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR|PROJECT_SOURCE_DIR|"
-    r"CMAKE_SOURCE_DIR|srcdir|SRCDIR)\}?/"
+    r"CMAKE_SOURCE_DIR|srcdir|SRCDIR)\}?(?:/|\Z)"
 )
 _OF_SOURCES = re.compile(r"sources?|srcs?|units", re.IGNORECASE)
 _LEFT_OUT = re.compile(r"exclu|skip|ignor|remov|generat|hip", re.IGNORECASE)
@@ -26,7 +26,7 @@ _CMAKE_LISTS = re.compile(
     r"set|list|add_library|add_executable|target_sources|cuda_add_\w+|\w*_add_\w*(module|library)"
 )
 _CMAKE_MAKES = ("add_custom_command", "configure_file", "file", "execute_process")
-_CMAKE_FOLDERS = ("include_directories", "target_include_directories")
+CMAKE_FOLDERS = re.compile(r"\w*include_directories")
 _CHANGES = ("REMOVE", "FILTER", "TRANSFORM")  # what `list` does besides naming units
 Listed = tuple[str, str, int]  # build file, unit as written there, line
 
@@ -59,16 +59,22 @@ def include_folders(tree: SourceTree) -> Iterator[Listed]:
                     if one.sure and not _is_unclear(one.text):
                         yield file, one.text, one.line
         for command in cmake_file(tree, file).commands if is_cmake(file) else ():
-            words = command.texts[command.name.startswith("target") :]
-            for word in words if command.name in _CMAKE_FOLDERS else ():
+            words = command.words[command.name.startswith("target") :]
+            for word, line in words if CMAKE_FOLDERS.fullmatch(command.name) else ():
                 for name in evaluated(tree, word, command.loops):
-                    plain = _plain(tree, file, name)
-                    if re.fullmatch(r"[\w./+-]+", plain) and not plain.isupper():
-                        yield file, plain, command.line
+                    if plain := folder_of_cmake(tree, file, name):
+                        yield file, plain, line
         if file.rpartition("/")[2] in MAKEFILES:
-            for word, at in makefile_of(tree, file).words(_LEFT_OUT):
-                if re.fullmatch(r"-I[\w.+-][\w./+-]*", word):
-                    yield file, word.removeprefix("-I"), at.number
+            for word, at in makefile_of(tree, file).include_flags():
+                if re.fullmatch(r"[\w.+-][\w./+-]*", word):
+                    yield file, word, at.number
+
+
+def folder_of_cmake(tree: SourceTree, file: str, name: str) -> str:
+    """The include directory that a word of CMake names; "" if text does not tell."""
+    built = re.fullmatch(r"\$<BUILD_INTERFACE:(.*)>", name)
+    plain = _plain(tree, file, built[1] if built else name)
+    return plain if re.fullmatch(r"[\w./+-]+", plain) and not plain.isupper() else ""
 
 
 def add_to_build(tree: SourceTree, unit: str) -> str:
@@ -97,7 +103,7 @@ def add_to_build(tree: SourceTree, unit: str) -> str:
 
 def _plain(tree: SourceTree, file: str, name: str) -> str:
     """A name without variables for the folder that names in this file are relative to."""
-    plain = _HERE.sub("", name)
+    plain = _HERE.sub("", name) or "."
     if "CMAKE_CURRENT_LIST_DIR" in name:
         plain = os.path.relpath(PurePosixPath(file).parent / plain, base_of(tree, file))
     return plain

@@ -30,6 +30,7 @@ _COMPILES = re.compile(
 )
 _INTERPRETER = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|perl)")
 _SCRIPT = re.compile(r"(?!/)(?:\./)?[\w][\w./+-]*\.(?:py|sh|pl)")
+_INCLUDE_FLAG = re.compile(r"(?:^|\s)-(?:I|isystem|iquote)\s*(\S+)")
 _DEEPEST = 30  # nested references
 _LONGEST = 100_000  # characters of a value
 
@@ -98,6 +99,15 @@ class Makefile:
                 if _COMPILES.match(line.text.strip()) and "cd " not in line.text:
                     command = re.sub(r"-o\s+\S+|>\s*\S+", "", self.expand(line.text))
                     yield from ((word, line) for word in command.split() if word.endswith(UNITS))
+
+    def include_flags(self) -> Iterator[tuple[str, MakeLine]]:
+        """Include directories in variables and commands, each with its line; `ANY` in those that
+        its text does not tell."""
+        texts = [(value, line) for _, value, line in self._values]
+        texts += [(line.text, line) for rule in self.rules for line in rule.recipe]
+        for text, line in texts:
+            for flag in _INCLUDE_FLAG.findall(text):
+                yield self.expand(flag), line
 
     def scripts(self, goals: list[str]) -> Iterator[tuple[str, MakeLine]]:
         """Scripts of its folder that recipes run on the way to targets, each with its line."""

@@ -49,11 +49,11 @@ def provider(tree: SourceTree, name: str) -> str:
     for file, text in _texts(tree):
         if found := word.search(text):
             return f"{file}:{line_of(text, found.start())} names {folder}"
-    return _outside(tree)
+    return outside(tree)
 
 
 @lru_cache(maxsize=1)
-def _outside(tree: SourceTree) -> str:
+def outside(tree: SourceTree) -> str:
     """The first place of a build file that takes headers from outside of the project."""
     for file, text in _texts(tree):
         if is_build(file) and (found := _TAKES.search(text)):

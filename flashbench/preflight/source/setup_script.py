@@ -29,6 +29,7 @@ _SAME = {"str", "list", "tuple", "set", "sorted", "reversed", "map", "filter", "
 _SAME_METHODS = {"as_posix", "resolve", "absolute", "copy", "keys", "expanduser"}
 _GLOBS = {"glob", "rglob", "iglob"}
 _LISTS = {"listdir", "walk", "iterdir", "scandir"}
+_OF_OTHERS = {"get_include", "get_python_inc", "include_paths"}  # no folders of the project
 _GROWS = {"append", "extend", "insert", "add", "update"}
 
 
@@ -218,6 +219,8 @@ class SetupScript:
             return _folders(self._value(node.args[0], depth))
         if last in ("getcwd", "cwd"):
             return [Text(".", node.lineno)]
+        if last in _OF_OTHERS:
+            return []
         if last in _LISTS:
             place = node.args[0] if last in ("listdir", "walk", "scandir") and node.args else of
             below = self._value(place, depth) if place is not None else (_any(node),)
