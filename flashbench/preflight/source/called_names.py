@@ -8,8 +8,10 @@ from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
 from flashbench.preflight.fixes import edit
+from flashbench.preflight.source.compiled import build_of
 from flashbench.preflight.source.in_git import how_to_get
 from flashbench.preflight.source.libraries import LOADERS, is_made, makes_libraries
+from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.python_modules import built
 from flashbench.preflight.source.references import called_modules
 from flashbench.preflight.source.removed import removed_units
@@ -58,15 +60,20 @@ def name_not_bound(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
         uses += _operators(nodes, text)
         reported = set[str]()
         for owner, name, line in uses:
+            library, holders = libraries.get(owner, ""), list[str]()
             if name in reported or is_optional(text, line):
                 continue
             if owner.startswith(_OPS):
                 space = owner.removeprefix(_OPS)
                 known = space not in _namespaces(tree) or _is_operator(tree, space, name)
                 found = f"calls {owner}.{name}: no source registers it"
-            elif library := libraries.get(owner, ""):
-                known = _exports(tree, name)
+            elif library:
+                holders = list(_exporting(tree, name))
+                known = not all(map(build_of(tree).leaves_out, holders))
                 found = f'calls {name} of {library}: no unit defines it as extern "C"'
+                if holders:
+                    found = f"calls {name} of {library}: {holders[0]} defines it, which the build"
+                    found += " does not compile"
             else:
                 made = modules.get(owner, owner)
                 known = not _binds(tree, made) or _has_literal(tree, name)
@@ -74,6 +81,8 @@ def name_not_bound(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
             if not known:
                 reported.add(name)
                 what, fix = _removed(tree, name)
+                if library and holders:
+                    what, fix = "", add_to_build(tree, holders[0])
                 fix = fix or edit(
                     f"{file}:{line}", f"correct it, or bind {name} in a unit of the build"
                 )
@@ -228,12 +237,11 @@ def _has_literal(tree: SourceTree, name: str) -> bool:
     return any(given.search(tree.read(file).plain) for file in tree.sources)
 
 
-def _exports(tree: SourceTree, name: str) -> bool:
-    """Whether a file with extern "C" may define a function of this name."""
+def _exporting(tree: SourceTree, name: str) -> Iterator[str]:
+    """Files with extern "C" that may define a function of this name."""
     defined = re.compile(rf"(?<!::)(?<!\.)(?<!->)\b{re.escape(name)}\s*\(|##")
     for file in tree.sources:
         source = tree.read(file)
         is_c = file.endswith(".c") or _C_NAMES.search(source.code) is not None
         if is_c and defined.search(source.code):
-            return True
-    return False
+            yield file

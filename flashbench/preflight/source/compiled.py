@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from flashbench.builds.content import UNITS
 from flashbench.preflight.source.cmake import cmake_file, evaluated, is_cmake, path_of
 from flashbench.preflight.source.listings import is_build
+from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.references import broken_files, missing_references
 from flashbench.preflight.source.setup_script import ANY, STAR, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
@@ -21,6 +22,7 @@ _VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\([^()]*\)|\$<[^<>]*>|\$\w|@\w+@|\*+|\?|
 _HERE = re.compile(r"\$\{CMAKE_CURRENT_(?:LIST|SOURCE)_DIR\}/")
 # CMake commands that name units without compiling them.
 _NOT_COMPILING = ("message", "install", "set_source_files_properties")
+_NONE = re.compile(r"(?!)")
 _REMOVES = ("REMOVE", "FILTER")
 _FOLDER = "aux_source_directory"
 _QUOTED_PATTERN = re.compile(rf"[\"']([^\"'\n]*[*{{}}%][^\"'\n]*(?:{_END}))[\"']")
@@ -131,8 +133,14 @@ def named_units(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
             return
         yield from ((one.text, one.line) for one in sources)
         return
+    make = makefile_of(tree, file) if file.rpartition("/")[2] in MAKEFILES else None
+    names = list(make.listed(_NONE)) if make else []
+    whole = make is not None and make.is_whole() and not any(ANY in one for one, _ in names)
+    yield from ((name, line.number) for name, line in names if whole)
     for words, line in _words(tree, file):
         for match in _WORD.finditer(words):
+            if whole and "%" in match[0]:
+                continue  # a pattern makes what its objects name
             word, start = match[0], _HERE.match(match[0])
             below = path_of(tree, file, word[: start.end()]) if start else None
             if start and below:  # written from the root, as its folder is known

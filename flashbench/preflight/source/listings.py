@@ -86,6 +86,8 @@ def add_to_build(tree: SourceTree, unit: str) -> str:
     listing = sorted(listed(tree), key=apart)
     for file, name, line in listing:
         text, path = tree.read(file).text, os.path.relpath(unit, base_of(tree, file))
+        if (made := _object(name)) in text and name not in text:
+            name, path = made, _object(path)
         mark = '"' if f'"{name}"' in text else "'" if f"'{name}'" in text else ""
         command = replace(
             text,
@@ -99,6 +101,10 @@ def add_to_build(tree: SourceTree, unit: str) -> str:
     return edit(
         where or next(filter(is_build, tree.build_files), unit), f"add {unit} to the sources"
     )
+
+
+def _object(unit: str) -> str:
+    return f"{unit.rpartition('.')[0]}.o"
 
 
 def _plain(tree: SourceTree, file: str, name: str) -> str:

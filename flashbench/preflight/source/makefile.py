@@ -100,6 +100,11 @@ class Makefile:
                     command = re.sub(r"-o\s+\S+|>\s*\S+", "", self.expand(line.text))
                     yield from ((word, line) for word in command.split() if word.endswith(UNITS))
 
+    def is_whole(self) -> bool:
+        """Whether its text tells all that rules need and variables list."""
+        words = (one for rule in self.rules for one in rule.needs)
+        return not (self.unclear or any(ANY in one for one in words))
+
     def include_flags(self) -> Iterator[tuple[str, MakeLine]]:
         """Include directories in variables and commands, each with its line; `ANY` in those that
         its text does not tell."""
