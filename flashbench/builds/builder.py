@@ -128,7 +128,8 @@ def build(
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 log = f"{made.reason}\n{read_log(work)}"
                 reason = ""
-                if line := diagnosis.passing(log):
+                # A shell says "Killed" of what a timeout ended; that is no lack of memory.
+                if made.status != "timeout" and (line := diagnosis.passing(log)):
                     reason = f"for lack of memory or disk, so not kept: {line}"
                 elif line := diagnosis.missing_tool(log):
                     reason = f"for lack of a tool on PATH, so not kept: {line}"

@@ -88,8 +88,10 @@ class Remote:
         said = self._ask(
             f"cd {shlex.quote(self.folder)} 2>/dev/null || exit {_ABSENT}; "
             "if flock -n lock true 2>/dev/null; then echo no; else echo yes; fi; "
+            # The line first: the seconds are then no older than what it says.
+            "last=$(tail -n 1 results/stderr.txt 2>/dev/null | head -c 300); "
             "since=$(cat measuring 2>/dev/null); now=$(date +%s); echo $((now - ${since:-$now})); "
-            "{ tail -n 1 results/stderr.txt | head -c 300; } 2>/dev/null; echo; "
+            "printf '%s\\n' \"$last\"; "
             "head -c 300 ended 2>/dev/null; true",
             absent=True,
         )

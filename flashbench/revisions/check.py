@@ -25,7 +25,7 @@ from flashbench.builds.content import libraries
 from flashbench.builds.diagnosis import Status
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
 from flashbench.errors import NotMeasuredError
-from flashbench.revisions.check_server import Request
+from flashbench.revisions.check_server import CheckRequest
 from flashbench.revisions.computed import ATTENTION, WhatIsComputed
 
 _BOOTSTRAP = "from flashbench.revisions.check_server import main; del sys.path[0]; main()"
@@ -96,7 +96,7 @@ class Checker:
         fails and why. log: a file to write, for what the import prints. tree: the working tree, of
         which nothing may be imported on the way. Raises NotMeasuredError if it needs torch, and
         there is none."""
-        reply = self._ask(Request(str(import_root), spec, str(log), tree))
+        reply = self._ask(CheckRequest(str(import_root), spec, str(log), tree))
         if "error" not in reply:
             return LoadResult(*self._ended(reply, log, "loading", "import error"))
         error = reply["error"]
@@ -119,7 +119,7 @@ class Checker:
         may refuse, but not all. A case on which it calls `exit` is refused, as by an exception.
         """
         ended: dict[str, str] = {}
-        request = Request(
+        request = CheckRequest(
             str(import_root),
             spec,
             str(log),
@@ -157,7 +157,7 @@ class Checker:
     ) -> None:
         """Call the importable callable once on each of these cases, whatever it returns or raises,
         so that it compiles what it compiles then. threads: of torch; None: its default."""
-        request = Request(
+        request = CheckRequest(
             str(import_root),
             spec,
             str(log),
@@ -184,7 +184,7 @@ class Checker:
         last = next((line for line in reversed(lines) if line.strip()), "")
         return status, f"{what} ended with exit code {code}: {last[:300]}".removesuffix(": ")
 
-    def _ask(self, request: Request) -> dict[str, Any]:
+    def _ask(self, request: CheckRequest) -> dict[str, Any]:
         request = replace(request, timeout=self.timeout, compiling=self.compiling)
         for _ in range(_TRIES):
             answer, code = self._answer(msgspec.json.encode(request) + b"\n")

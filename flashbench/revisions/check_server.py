@@ -32,7 +32,7 @@ _LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the mos
 _WORDS = ("error", "wrong", "refused", "checked", "absent", "compilers", "at")
 
 
-class Request(msgspec.Struct, frozen=True):
+class CheckRequest(msgspec.Struct, frozen=True):
     """As `Checker` asks, with its seconds. correct: the callable is called, and what it returns is
     checked; warm: it is called alone, on `threads` of torch. ended: cases that ended their process,
     and how."""
@@ -51,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
     compiling: float = 0.0
 
 
-_REQUEST = msgspec.json.Decoder(Request)
+_REQUEST = msgspec.json.Decoder(CheckRequest)
 _threads = 1  # torch's own choice
 _answers = -1  # for the answers, out of a revision's reach
 
@@ -98,7 +98,7 @@ def _end() -> NoReturn:
     os._exit(0)
 
 
-def _fork(request: Request) -> dict[str, str | int | None]:
+def _fork(request: CheckRequest) -> dict[str, str | int | None]:
     """The process's messages; with "code" if it ended early, None: stopped at the time limit. Its
     output is in the request's log."""
     try:
@@ -108,7 +108,7 @@ def _fork(request: Request) -> dict[str, str | int | None]:
         return {"unwritable": error.errno}
 
 
-def _run(request: Request, log: Log) -> dict[str, str | int | None]:
+def _run(request: CheckRequest, log: Log) -> dict[str, str | int | None]:
     reader, writer = os.pipe()
     prints, printer = os.pipe()
     server = os.getpid()
@@ -136,7 +136,7 @@ def _run(request: Request, log: Log) -> dict[str, str | int | None]:
 
 
 def _watch(
-    child: int, reader: int, prints: int, log: Log, request: Request
+    child: int, reader: int, prints: int, log: Log, request: CheckRequest
 ) -> tuple[bytes, int | None]:
     """The child's messages, and its exit code (negative: a signal; None: stopped)."""
     messages = b""
@@ -179,7 +179,7 @@ def _watch(
     return messages, code
 
 
-def _child(request: Request, writer: int, printer: int, server: int) -> None:
+def _child(request: CheckRequest, writer: int, printer: int, server: int) -> None:
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with(server)
