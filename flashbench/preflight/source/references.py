@@ -185,7 +185,8 @@ def _named(tree: SourceTree, file: str) -> Iterator[Named]:
     elif name == "meson.build":
         for match in _MESON.finditer(text):
             last = "/meson.build" if match[0].startswith("subdir") else ""
-            yield _beside(file, match[1] + last), line_of(text, match.start()), False, False
+            beside = os.path.normpath(PurePosixPath(file).parent / (match[1] + last))
+            yield beside, line_of(text, match.start()), False, False
 
 
 def _goals(tree: SourceTree) -> list[str]:
@@ -392,10 +393,6 @@ def missing_references(tree: SourceTree) -> list[str]:
 
 def _lists_of(folder: str) -> str:
     return os.path.normpath(f"{folder}/CMakeLists.txt")
-
-
-def _beside(file: str, name: str) -> str:
-    return os.path.normpath(PurePosixPath(file).parent / name)
 
 
 def _first_line_with(text: str, word: str) -> int:
