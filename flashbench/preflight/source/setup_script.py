@@ -238,6 +238,9 @@ class SetupScript:
         if called in _JOINS or last == "joinpath":
             first = [of] if last == "joinpath" and of is not None else []
             return self._joined([*first, *node.args], "/", depth)
+        if last == "with_name" and of is not None and node.args:
+            parent = ast.Attribute(of, "parent", lineno=node.lineno, col_offset=0)
+            return self._joined([parent, node.args[0]], "/", depth)
         if called in _SAME and node.args:
             return self._value(
                 node.args[-1] if called in ("map", "filter") else node.args[0], depth
