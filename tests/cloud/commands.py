@@ -1,6 +1,7 @@
 """Commands of flashbench, and what became of their jobs."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,12 @@ from flashbench.cli import main
 
 ROOT = Path(__file__).parents[2]
 COMPARE = ["--", "compare", "first", "HEAD", "--run-file", "out.json"]
+# Arguments of `sky` for a machine.
+START = [
+    "launch --yes --dryrun --cluster task.yaml",
+    "launch --yes --detach-run --cluster armed.yaml",
+    "launch --yes --detach-run --cluster task.yaml",
+]
 
 
 def flashbench(*arguments: str) -> int:
@@ -59,3 +66,16 @@ def said(machine: Machine) -> str:
 def alive(job: Path) -> bool:
     """Whether any process of a job is left."""
     return subprocess.run(["flock", "-n", str(job / "lock"), "true"]).returncode != 0
+
+
+def calls(fake: Path) -> list[str]:
+    """The arguments of `sky`, without those of every call."""
+    file = fake / "said"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [" ".join(w for w in line.split() if w[:11] != "flashbench-") for line in lines]
+
+
+def removed(folder: Path) -> bool:
+    """What a killed sshd leaves running writes there until it notices."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()

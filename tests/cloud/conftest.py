@@ -1,5 +1,6 @@
 """A machine reached by a real sshd, a project to measure there, and a stand-in for flashbench."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -108,3 +109,31 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache" / "builds"))
     return repository
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a `sky` that rents nothing; the first on PATH."""
+    place = tmp_path / "fake"
+    (place / "bin").mkdir(parents=True)
+    program = place / "bin" / "sky"
+    program.write_text(
+        f'#!/bin/sh\nexec {sys.executable} {Path(__file__).with_name("fake_sky.py")} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("FAKE_SKY", str(place))
+    monkeypatch.setenv("PATH", f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    return place
+
+
+@pytest.fixture
+def rented(fake: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The machine that the `sky` rents; any host is reached there."""
+    (fake / "home").write_text(str(machine.home))
+    config = fake / "ssh_config"
+    config.write_text(machine.config.read_text().replace("Host machine", "Host *"))
+    ssh = fake / "bin" / "ssh"
+    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
+    ssh.chmod(0o755)
+    shutil.rmtree(machine.home / "sky_workdir", ignore_errors=True)
+    return machine

@@ -9,7 +9,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 SSHD = shutil.which("sshd", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"]))
+needs_sshd = pytest.mark.skipif(SSHD is None, reason="no sshd here")
 
 
 class Machine:

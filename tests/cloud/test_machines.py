@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from cloud.commands import flashbench, job_of, jobs, said, started, until
-from cloud.machine import SSHD, Machine
+from cloud.machine import Machine, needs_sshd
 from revisions.repository import Repository
 
 from flashbench.runfile import load
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(SSHD is None, reason="no sshd here"),
+    needs_sshd,
 ]
 RUN = ["--", "run", "--shape", "1,1,16,8", "--dtype", "fp32", "-o", "out.json"]
 

@@ -4,73 +4,20 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
-from cloud.commands import COMPARE, flashbench, said, until
-from cloud.machine import SSHD, Machine
+from cloud.commands import COMPARE, START, calls, flashbench
+from cloud.machine import Machine, needs_sshd
 from revisions.repository import Repository
 
-from flashbench.cli.cloud import run as cloud_run
-from flashbench.cli.cloud_job import choose_machines
-from flashbench.cli.cloud_machines import via_again
-from flashbench.cloud import order, sky
-from flashbench.cloud.record import Record
+from flashbench.cloud import sky
 from flashbench.runfile import load
 
 HERE = Path(__file__).parent
 # `make cloud` fills it: SkyPilot's dependencies are not ours.
 SKYPILOT = HERE.parents[1] / ".venv-cloud" / "bin" / "python"
-needs_sshd = pytest.mark.skipif(SSHD is None, reason="no sshd here")
-
-
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a `sky` that rents nothing; the first on PATH."""
-    place = tmp_path / "fake"
-    (place / "bin").mkdir(parents=True)
-    program = place / "bin" / "sky"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "fake_sky.py"} "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("FAKE_SKY", str(place))
-    monkeypatch.setenv("PATH", f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    return place
-
-
-@pytest.fixture
-def rented(fake: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """The machine that the `sky` rents; any host is reached there."""
-    (fake / "home").write_text(str(machine.home))
-    config = fake / "ssh_config"
-    config.write_text(machine.config.read_text().replace("Host machine", "Host *"))
-    ssh = fake / "bin" / "ssh"
-    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
-    ssh.chmod(0o755)
-    shutil.rmtree(machine.home / "sky_workdir", ignore_errors=True)
-    return machine
-
-
-def calls(fake: Path) -> list[str]:
-    """The arguments of `sky`, without those of every call."""
-    file = fake / "said"
-    lines = file.read_text().splitlines() if file.exists() else []
-    return [" ".join(w for w in line.split() if w[:11] != "flashbench-") for line in lines]
-
-
-START = [
-    "launch --yes --dryrun --cluster task.yaml",
-    "launch --yes --detach-run --cluster armed.yaml",
-    "launch --yes --detach-run --cluster task.yaml",
-]
-
-
-def removed(folder: Path) -> bool:
-    """What a killed sshd leaves running writes there until it notices."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return not folder.exists()
 
 
 def test_the_task_is_as_recorded() -> None:
@@ -274,123 +221,6 @@ def test_a_machine_that_fails_to_start_is_removed(
     assert calls(fake)[-1] == "down --yes"
     assert "no capacity" in capsys.readouterr().err
     assert not list(Path(os.environ["XDG_STATE_HOME"]).rglob("job.json"))
-
-
-@pytest.fixture
-def reclaimed(
-    fake: Path, rented: Machine, project: Repository, monkeypatch: pytest.MonkeyPatch
-) -> Machine:
-    """The rented machine, of which the first is lost with its disk once results came home."""
-    wait = order.Follower.wait
-
-    def lose(follower: order.Follower) -> object:
-        if (fake / "lost").exists():
-            return wait(follower)
-        (fake / "lost").touch()
-        until(lambda: "compare" in said(rented))
-        assert follower.pull is not None
-        follower.pull.mkdir(exist_ok=True)
-        shutil.copy(rented.home / "sample.json", follower.pull / "out.json")
-        follower.measured = 1000
-        rented.kill()
-        until(lambda: removed(rented.home / "sky_workdir"))
-        if (fake / "full").exists():
-            (fake / "full").rename(fake / "fail")
-        try:
-            return wait(follower)
-        finally:
-            rented.start()
-
-    monkeypatch.setattr(order.Follower, "wait", lose)
-    return rented
-
-
-SPOT = ["--gpu", "L4", "--spot", "--yes", "--time-limit", "1h", "--lost-after", "1s"]
-
-
-@needs_sshd
-def test_a_spot_machine_that_is_taken_away_is_replaced(
-    fake: Path, reclaimed: Machine, sent: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Another machine resumes from the results so far, within the remaining limits."""
-    begun = time.time()
-    assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 3
-    assert calls(fake) == [*START, *START[1:], "down --yes"]
-    assert "going on with another" in capsys.readouterr().err
-    lost = 1000 - load(reclaimed.home / "sample.json").device_seconds
-    costs = load(Path("out.json")).costs
-    assert costs.lost_seconds == pytest.approx(lost)
-    (job,) = Path(os.environ["XDG_STATE_HOME"]).rglob("job.json")
-    both = json.loads(job.read_text())["rented_before"]
-    assert 1 < both < time.time() - begun
-    assert costs.rented_seconds == pytest.approx(both, abs=1)
-    assert (reclaimed.home / "sky_workdir" / "earlier" / "out.json").exists()
-
-
-def test_all_machines_together_stay_below_the_money_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A lost machine may cost its whole share, so one that takes its cases is rented from what its
-    own first machine left, or not at all."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    words = ["--gpu", "L4", "--machines", "2", "--money-limit", "4", "--", "run", "-o", "out.json"]
-    context = cloud_run.make_context("run", words)
-    options = dict(context.params)
-    choose_machines(context, options)
-    part = tmp_path / "part-1-of-2.json"
-    job = Record("job-1", "", [], 0.0, 3600.0, run_file=str(part), rented_before=1200.0)
-    job.place.mkdir(parents=True)
-    job.save()
-    again = via_again(context, options, [part])
-    assert again is not None
-    money, seconds = (
-        next(word.partition("=")[2] for word in again if word.startswith(flag))
-        for flag in ("--money-limit=", "--time-limit=")
-    )
-    assert seconds == "2400s"
-    assert float(money) == pytest.approx(2 * 2400 / 3600)
-    msgspec.structs.replace(job, rented_before=2500.0).save()
-    assert via_again(context, options, [part]) is None
-
-
-@needs_sshd
-def test_results_survive_a_spot_machine_that_cannot_be_replaced(
-    fake: Path, reclaimed: Machine, sent: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What came home is delivered and kept; the same command tries again and resumes from it."""
-    (fake / "full").write_text("--detach-run no capacity")
-    command = ["cloud", "run", *SPOT, *sent, *COMPARE]
-    assert flashbench(*command) == 4
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert "no capacity" in error
-    assert "the same `cloud run` tries again" in error
-    assert len(load(Path("out.json")).launches) == 2
-    (job,) = Path(os.environ["XDG_STATE_HOME"]).rglob("job.json")
-    assert f"what came home is in {job.parent / 'results'}" in error
-    assert flashbench("cloud", "fetch", job.parent.name) == 4
-    (fake / "fail").unlink()
-    assert flashbench(*command) == 3
-    assert (reclaimed.home / "sky_workdir" / "earlier" / "out.json").exists()
-
-
-@needs_sshd
-def test_results_survive_a_spot_machine_lost_near_the_time_limit(
-    reclaimed: Machine,
-    sent: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """No other machine is rented for less than 20 minutes: what came home is delivered."""
-    monkeypatch.setattr(order.Order, "left", property(lambda self: 600))
-    assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 4
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert "600 s are too few for another" in error
-    assert "what came home is in " in error
-    assert len(load(Path("out.json")).launches) == 2
-    Path("out.json").unlink()
-    assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 4
-    assert "its time is over; what came home is in" in capsys.readouterr().err
-    assert Path("out.json").exists()
 
 
 def test_without_skypilot_it_says_what_to_install(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cloud import wheel
 from cloud.commands import COMPARE, alive, flashbench, job_of, jobs, said, started, until
-from cloud.machine import SSHD, Machine
+from cloud.machine import Machine, needs_sshd
 from revisions.repository import Repository
 from synthetic import make_cases, make_run
 
@@ -25,7 +25,7 @@ from flashbench.runfile import Costs, load, save
 GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(SSHD is None, reason="no sshd here"),
+    needs_sshd,
 ]
 
 
