@@ -97,7 +97,7 @@ _UNITS = "csrc/bindings.cpp csrc/forward.cu csrc/combine.cpp"
 _LISTS = f"find_package(pybind11 REQUIRED)\npybind11_add_module(_C {_UNITS})\n"
 _INTERFACE = f"{_LISTS}add_library(own INTERFACE)\ntarget_link_libraries(_C PRIVATE own)\n"
 _MAKES = f"flash/_C.so: {_UNITS}\n\tnvcc -O3{_OF_MAKE} -shared $^ -o $@\n"
-_NOT_REACHED = '"shapes.h": no include directory of the build is include, which has it'
+_NOT_REACHED = '"shapes.h": include has it, which is no include directory of the build'
 _UNREACHED: dict[Callable[[Repository], None], tuple[str, str, str]] = {
     _unreached(name, file, text, ""): ("missing headers", "csrc/forward.cu:2", _NOT_REACHED)
     for name, file, text in (

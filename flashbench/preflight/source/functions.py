@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from flashbench.preflight.source.cxx import SourceText, split_arguments
 
@@ -206,14 +206,15 @@ def signature(parameters: str) -> tuple[str, ...]:
     return tuple(_type(one) or " ".join(rest) for one, rest in zip(texts, words, strict=True))
 
 
-def _parameters(text: str) -> list[str | None] | None:
+@lru_cache(maxsize=4096)  # namesakes are compared with each other
+def _parameters(text: str) -> tuple[str | None, ...] | None:
     """Type of each parameter, None if the text hides it; None overall if the text hides how
     many."""
     if text.strip() in ("", "void"):
-        return []
+        return ()
     if "..." in text or re.search(r"\b[A-Z][A-Z0-9_]{2,}\b", text):  # a macro
         return None
-    return [_type(one) for one in split_arguments(text, _BRACKETS)]
+    return tuple(_type(one) for one in split_arguments(text, _BRACKETS))
 
 
 def _type(parameter: str) -> str | None:

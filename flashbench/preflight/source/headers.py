@@ -102,7 +102,7 @@ def _not_reached(tree: SourceTree, folder: str, those: list[tuple[str, Include]]
     at = next((f"{file}:{line}" for file, _, line in listed(tree)), build_of(tree).where(name))
     return Finding(
         f"{name}:{include.line}",
-        f'#include "{include.name}": no include directory of the build is {folder}, which has it'
+        f'#include "{include.name}": {folder} has it, which is no include directory of the build'
         + more,
         edit(at, f"add {folder} to the include directories"),
     )
@@ -123,8 +123,10 @@ def needed_modules(tree: SourceTree) -> dict[str, str]:
 
 def _absent_module(tree: SourceTree, includer: str, name: str) -> str:
     """The submodule that was not fetched and has a header by its path; "" if there is none."""
-    absent = [one for one, fetched in tree.modules.items() if not fetched]
-    named = [one for one in absent if f"{PurePosixPath(one).name}/" in name]
+    absent = (one for one, fetched in tree.modules.items() if not fetched)
+    named = [one for one in absent if f"{one.rpartition('/')[2]}/" in name]
+    if not named:
+        return ""
     beside, stated = PurePosixPath(includer).parent, search_path_of(tree).stated
     for one in named:
         inside = any(f"{folder}/".startswith(f"{one}/") for folder in stated)

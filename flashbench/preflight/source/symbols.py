@@ -193,8 +193,8 @@ def _undefined(tree: SourceTree, users: list[str]) -> Iterator[_Wanted]:
 
 
 def _fits(declared: Declaration, defined: Definition) -> bool:
-    same = may_be_same(declared.parameters, defined.parameters)
-    return same and is_in_scope(declared, defined)
+    in_scope = is_in_scope(declared, defined)
+    return in_scope and may_be_same(declared.parameters, defined.parameters)
 
 
 def _strangers(

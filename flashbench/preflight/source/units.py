@@ -34,7 +34,9 @@ from flashbench.preflight.source.setup_script import is_optional, why_unreadable
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.revisions import git
 
-_QUOTED = re.compile(rf"[\"']([\w./-]*\w(?:{'|'.join(map(re.escape, UNITS))}))[\"']")
+_END = rf"(?:{'|'.join(map(re.escape, UNITS))})"
+_QUOTED = re.compile(rf"[\"']([\w./-]*\w{_END})[\"']")
+_ENDS_QUOTED = re.compile(rf"{_END}[\"']")  # quicker, where most files have none
 # Calls that copy C++ units for another compiler before it compiles them.
 _RENAMES = re.compile(r"\b(rename\w*|hipify\w*)\(")
 
@@ -164,9 +166,7 @@ def _named_by_modules(tree: SourceTree) -> Iterator[tuple[str, str, str, int]]:
     listing = {file for file, _, _ in listed(tree)}
     for file in called_modules(tree) if gone else ():
         text = tree.read(file).text
-        names = file not in listing and any(
-            f"{end}{sign}" in text for end in UNITS for sign in "\"'"
-        )
+        names = file not in listing and _ENDS_QUOTED.search(text)
         for match in _QUOTED.finditer(text) if names else ():
             name = match[1]
             if name.rpartition("/")[2] not in gone or tree.ending(name) or generated(tree, name):
