@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 
 FEWEST_POINTS = 8  # on either side
 SMALLEST = 1.5  # standard deviations of a point: histories drift by less without a cause
-_LIMIT, _SMALL_LIMIT = 4.0, 5.0  # standard errors; of one series
+_LIMIT, _SMALL_LIMIT = 4.0, 4.7  # standard errors; of one series
 _SMALL = 3.0  # standard deviations: a change that slow waves of a machine can look like
 _NEAR = 64  # points of either side, or as many as the shorter one has
 # Added to the correlation of neighbours, which may be underestimated, in units of 1 / sqrt(points):
