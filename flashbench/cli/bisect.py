@@ -12,18 +12,15 @@ import click
 
 from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import (
-    is_given,
+    DECIDES_BISECTION,
+    cases_to_bisect,
     pair_of,
     plan_options,
     price_options,
     rate_of,
-    refuse_given,
     tell,
 )
 from flashbench.cli.options import (
-    GRID,
-    PROCESSES,
-    RULE,
     build_options,
     confidence_option,
     effort_options,
@@ -38,7 +35,7 @@ from flashbench.cli.options import (
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count
 from flashbench.cost.money import Money
-from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.errors import NotMeasuredError
 from flashbench.revisions.project import processes_for
 from flashbench.settings import SettingsCommand
 
@@ -47,9 +44,6 @@ if TYPE_CHECKING:
     from flashbench.bisect.question import Range
     from flashbench.case import Case
     from flashbench.revisions.many import Preparer
-
-_DECIDES = GRID | RULE | PROCESSES | {"samples", "threads", "seed"}
-_OF_SPEED = _DECIDES | {"timeout", "launches", "resume", "force"}
 
 
 @click.command(
@@ -122,7 +116,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.run import signals_as_interrupt
     from flashbench.views import bisect
 
-    purpose, cases = options["purpose"], cases_of(context)
+    purpose, cases = options["purpose"], cases_to_bisect(context)
     project = read(Path.cwd())
     asked = range_of(project, options["good"], options["bad"], first_parent=options["first_parent"])
     jobs = options["jobs"] or (1 if purpose == "speed" else default_jobs())
@@ -150,27 +144,6 @@ def command(context: click.Context, /, **options: Any) -> int:
     tell(bisect.cost_line(found))
     deliver(bisect.document(found), options["output_format"], options["output"])
     return EXIT_CODES[found.outcome]
-
-
-def cases_of(context: click.Context) -> "list[Case]":
-    """Those of --case. Raises InvalidInputError for options that do not go together."""
-    from flashbench.operations import parse_case
-
-    options = context.params
-    purpose = options["purpose"]
-    if purpose == "speed":
-        if is_given(context, "quick"):
-            raise InvalidInputError("--quick is not for --for speed; drop it")
-        if options["cases"]:
-            refuse_given(context, GRID.__contains__, "and --case do not go together; drop one")
-    else:
-        refuse_given(context, _OF_SPEED.__contains__, "is for --for speed; drop it")
-        if options["cases"] and purpose != "correct":
-            raise InvalidInputError("--case is for --for correct or speed; drop it")
-    cases = [parse_case(text) for text in options["cases"]]
-    if len({case.device for case in cases}) > 1:
-        raise InvalidInputError("--case: all cases must be on one device")
-    return cases
 
 
 def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str, Any]) -> "Found":
@@ -260,7 +233,7 @@ def _tell_plan(asked: "Range", options: dict[str, Any]) -> None:
 
 def _digest(asked: "Range", options: dict[str, Any]) -> str:
     """A digest of everything that identifies this bisection."""
-    kept = sorted({"cases", *_DECIDES})
+    kept = sorted({"cases", *DECIDES_BISECTION})
     described = [asked.project.repository, asked.good.commit, asked.bad.commit, asked.first_parent]
     text = repr([*map(str, described), *(options[name] for name in kept)])
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

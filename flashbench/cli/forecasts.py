@@ -10,6 +10,7 @@ import click
 
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.measuring import (
+    cases_to_bisect,
     default_tolerance,
     device_of,
     is_given,
@@ -145,10 +146,9 @@ def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
 def bisect(context: click.Context, options: dict[str, Any]) -> Forecast:
     """Forecast `flashbench bisect` over the range between --good and --bad."""
     from flashbench.bisect.question import range_of
-    from flashbench.cli.bisect import cases_of
     from flashbench.revisions import read
 
-    cases_of(context)  # refuses what `bisect` would
+    cases_to_bisect(context)  # refuses what `bisect` would
     ends = options["good"], options["bad"]
     return of_bisection(
         range_of(read(Path.cwd()), *ends, first_parent=options["first_parent"]), options

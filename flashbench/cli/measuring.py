@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from flashbench import operations
+from flashbench.cli.options import GRID, PROCESSES, RULE
 from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import attainable_tolerance, load, name_of, path
@@ -20,9 +21,14 @@ from flashbench.operations import Operation, Sizes
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
+    from flashbench.case import Case
     from flashbench.measuring.plan import Plan
     from flashbench.revisions.revision import Revision
     from flashbench.runfile import Pair, RunFile
+
+# Options that identify a bisection of speed, and those that no other bisection takes.
+DECIDES_BISECTION = GRID | RULE | PROCESSES | {"samples", "threads", "seed"}
+_OF_SPEED = DECIDES_BISECTION | {"timeout", "launches", "resume", "force"}
 
 
 def chosen_shapes(options: dict[str, Any], operation: Operation) -> list[Sizes]:
@@ -185,3 +191,22 @@ def refuse_given(context: click.Context, refused: Callable[[str], bool], why: st
         name = parameter.name or ""
         if is_given(context, name) and refused(name):
             raise InvalidInputError(f"{parameter.opts[0]} {why}")
+
+
+def cases_to_bisect(context: click.Context) -> "list[Case]":
+    """Those of `bisect --case`. Raises InvalidInputError for options that do not go together."""
+    options = context.params
+    purpose = options["purpose"]
+    if purpose == "speed":
+        if is_given(context, "quick"):
+            raise InvalidInputError("--quick is not for --for speed; drop it")
+        if options["cases"]:
+            refuse_given(context, GRID.__contains__, "and --case do not go together; drop one")
+    else:
+        refuse_given(context, _OF_SPEED.__contains__, "is for --for speed; drop it")
+        if options["cases"] and purpose != "correct":
+            raise InvalidInputError("--case is for --for correct or speed; drop it")
+    cases = [operations.parse_case(text) for text in options["cases"]]
+    if len({case.device for case in cases}) > 1:
+        raise InvalidInputError("--case: all cases must be on one device")
+    return cases
