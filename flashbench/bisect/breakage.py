@@ -50,7 +50,7 @@ def find_breakage(
         built = preparer.prepare(revisions, purpose)
         count(cost, built)
         for place, one in zip(places, built, strict=True):
-            tried[place] = TriedCommit(place, one.status, one.reason, checked=one.outcome.checked)
+            tried[place] = TriedCommit(place, one.outcome)
             tell(f"{one.revision.commit[:12]}: {one.status}")
         return {
             place: works(one, purpose, named=named)
@@ -75,8 +75,8 @@ def find_breakage(
             raise NotMeasuredError(f"{why}; {fix}")
     if ends[bad]:
         answer = f"nothing is broken: {asked.bad.label} {_WORKS[purpose]}"
-        if tried[bad].checked:
-            answer += f" on {tried[bad].checked}"
+        if (outcome := tried[bad].outcome) and outcome.checked:
+            answer += f" on {outcome.checked}"
         return Found(asked, purpose, Conclusion.NONE, answer, _rows(tried), cost, last=bad)
     search = FaultSearch(asked.graph, attempt_in_time, jobs)
     search.answers[bad] = False

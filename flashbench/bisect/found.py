@@ -7,6 +7,7 @@ from flashbench.bisect.question import Purpose, Range
 from flashbench.cost.money import DevicePrice
 from flashbench.cost.spent import Spent
 from flashbench.errors import Exit
+from flashbench.revisions.ledger import RevisionOutcome
 
 
 class Conclusion(StrEnum):
@@ -29,16 +30,28 @@ EXIT_CODES = {
 
 @dataclass
 class TriedCommit:
-    """What is known about one commit. place: in the range, -1 for the good end; launches: log(its
-    time / time of good), one per launch; checked: the cases on which it is correct."""
+    """The evidence on one commit. place: in the range, -1 for the good end; outcome: None if it was
+    not tried; launches: log(its time / time of good), one per launch; unmeasured: why one failed.
+    """
 
     place: int
-    status: str = ""
-    reason: str = ""
+    outcome: RevisionOutcome | None = None
     launches: list[float] = field(default_factory=list)
     probability: float | None = None
     role: str = ""
-    checked: str = ""
+    unmeasured: str | None = None
+
+    @property
+    def status(self) -> str:
+        """The outcome's, unless no launch of it succeeded."""
+        if self.outcome is None:
+            return "not tried"
+        return self.outcome.status if self.unmeasured is None else "not measured"
+
+    @property
+    def reason(self) -> str:
+        """The lines that explain the status."""
+        return self.unmeasured or (self.outcome.reason if self.outcome else "")
 
 
 @dataclass

@@ -46,7 +46,7 @@ class Slowdown:
         last = self.asked.graph.size - 1
         self.built[last] = bad
         for number, end in ((-1, self.on_demand.good), (last, bad)):
-            self.tried[number] = TriedCommit(number, end.status, end.reason)
+            self.tried[number] = TriedCommit(number, end.outcome)
         count(self.cost, [self.on_demand.good, bad])
         self.on_demand.build_seconds = self.cost.build_seconds
         try:
@@ -105,7 +105,7 @@ class Slowdown:
                 one.probability = float(probabilities[place])
         found, probability = search.answer()
         for place in found:
-            self.tried.setdefault(place, TriedCommit(place, "not tried"))
+            self.tried.setdefault(place, TriedCommit(place))
             self.tried[place].probability = float(probabilities[place])
             self.tried[place].role = "first slower" if len(found) == 1 else "candidate"
         return self._found(search, case, found, probability, spent)
@@ -117,7 +117,7 @@ class Slowdown:
         count(self.cost, built)
         for place, commit, one in zip(places, commits, built, strict=True):
             self.built[place] = one
-            self.tried[place] = TriedCommit(place, one.status, one.reason)
+            self.tried[place] = TriedCommit(place, one.outcome)
             if not one.is_measurable:
                 self.tell(f"{commit.id[:12]}: skipped: {one.status}")
                 search.skip(place)
@@ -132,9 +132,8 @@ class Slowdown:
         ratio = self.on_demand.launch(self.built[place], case)
         self.cost.launches += 1
         if ratio is None:
-            one.status = "not measured"
-            one.reason = self.on_demand.reasons.get(commit.id, "")
-            self.tell(f"{commit.id[:12]}: skipped: {one.reason}")
+            one.unmeasured = self.on_demand.reasons.get(commit.id, "")
+            self.tell(f"{commit.id[:12]}: skipped: {one.unmeasured}")
             search.skip(place)
             return
         search.record(place, ratio)

@@ -86,7 +86,7 @@ def _row(found: Found, one: TriedCommit) -> dict[str, Cell]:
         else Cell(one.probability, f"{100 * one.probability:.1f}"),
         "subject": cut_cell(subject, _SUBJECT),
         "reason": Cell(one.reason, first_line(one.reason)),
-        "checked": text_cell(one.checked),
+        "checked": text_cell(one.outcome.checked if one.outcome else ""),
     }
 
 

@@ -42,18 +42,18 @@ class Builds:
 
     def prepare(self, revisions: list[Revision], _: str) -> list[Any]:
         made = SimpleNamespace(reused=True, status="built")
+        tried = ["compile error" if one.commit in self.broken else "built" for one in revisions]
         return [
             SimpleNamespace(
                 revision=one,
-                status="compile error" if one.commit in self.broken else "built",
-                reason="words",
-                outcome=SimpleNamespace(checked=""),
+                status=status,
+                outcome=SimpleNamespace(status=status, reason="words", checked=""),
                 is_measurable=one.commit not in self.broken,
                 kept=True,
                 build=made,
                 when=(0.0, 2.0),
             )
-            for one in revisions
+            for one, status in zip(revisions, tried, strict=True)
         ]
 
 

@@ -15,6 +15,7 @@ from flashbench.revisions.ledger import RevisionOutcome
 from flashbench.views import bisect, builds
 
 GOOD, SLOW, BAD = ("a" * 40, "b" * 40, "c" * 40)
+BUILT = RevisionOutcome(commit=SLOW, status="built", stage="load", build="d" * 32, toolchain="e")
 HOSTILE = "<script>x</script>\x1b[31m@all"
 
 
@@ -30,9 +31,9 @@ def found() -> Found:
         Conclusion.FOUND,
         "bbbbbbbbbbbb made it slower",
         [
-            TriedCommit(-1, "built"),
-            TriedCommit(0, "built", "", [0.03, 0.031], 0.991, "first slower"),
-            TriedCommit(1, "built", "", [0.03], 0.009),
+            TriedCommit(-1, BUILT),
+            TriedCommit(0, BUILT, [0.03, 0.031], 0.991, "first slower"),
+            TriedCommit(1, BUILT, [0.03], 0.009),
         ],
         Cost(commits=2, builds=1, build_seconds=12.0, launches=3, device_seconds=9.5),
         candidates=(0,),
@@ -62,12 +63,9 @@ def test_text_is_what_it_was(found: Found) -> None:
 @pytest.mark.parametrize("output_format", ["text", "markdown", "csv", "json"])
 def test_subjects_are_text(found: Found, output_format: str) -> None:
     """A commit message acts on no reader, in either table."""
-    known = RevisionOutcome(
-        commit=SLOW, status="built", stage="load", build="d" * 32, toolchain="e"
-    )
     for document in (
         bisect.document(found),
-        builds.document("builds", [builds.BuildRow(SLOW, HOSTILE, known)]),
+        builds.document("builds", [builds.BuildRow(SLOW, HOSTILE, BUILT)]),
     ):
         text = render(document, output_format)
         assert "\x1b" not in text
