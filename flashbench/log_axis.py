@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 _TICKS = 8  # fits on a phone
+_FEW = 3  # fewer powers and their parts than these say little about a short axis
 # Ticks per decade, finest first.
 _STEPS = (
     (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 3, 4, 5, 6, 7, 8, 9),
@@ -14,27 +15,33 @@ _STEPS = (
 
 
 class LogAxis:
-    """Map positive numbers to positions between `start` and `end`."""
+    """Map positive numbers, of which two differ, to positions between `start` and `end`."""
 
     def __init__(self, numbers: Sequence[float], start: float = 0, end: float = 1) -> None:
-        self._low = math.log(min(numbers)) - 0.05
-        self._high = math.log(max(numbers)) + 0.05
+        self._low, self._high = min(numbers), max(numbers)
         self._start, self._end = start, end
 
     def __call__(self, number: float) -> float:
-        part = (math.log(number) - self._low) / (self._high - self._low)
+        part = math.log(number / self._low) / math.log(self._high / self._low)
         return round(self._start + part * (self._end - self._start), 2)
 
     def ticks(self) -> list[float]:
         """Round numbers in range, `_TICKS` at most."""
-        first, last = (math.floor(end / math.log(10)) for end in (self._low, self._high))
+        first, last = (math.floor(math.log10(end)) for end in (self._low, self._high))
         for steps in _STEPS:
-            inside = [
-                step * 10.0**power
-                for power in range(first, last + 1)
-                for step in steps
-                if self._low <= math.log(step * 10.0**power) <= self._high
-            ]
+            powers = (10.0**power for power in range(first, last + 1))
+            found = (float(f"{step * power:.6g}") for power in powers for step in steps)
+            inside = [number for number in found if self._low <= number <= self._high]
             if len(inside) <= _TICKS:
                 break
-        return [float(f"{number:.6g}") for number in inside]
+        if len(inside) < _FEW and self._high < 10 * self._low:
+            return linear_ticks(self._low, self._high)
+        return inside
+
+
+def linear_ticks(low: float, high: float) -> list[float]:
+    """Round numbers at equal distances in range, at most six."""
+    step = 10.0 ** math.floor(math.log10((high - low) / 4))
+    while (high - low) / step > 5:
+        step *= 2 if str(step).strip("0.")[0] in "15" else 2.5
+    return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]

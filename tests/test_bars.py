@@ -1,5 +1,8 @@
 """Bars of intervals: on one scale, within their width, wherever the numbers are."""
 
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +51,26 @@ def test_what_lies_outside_is_marked() -> None:
     assert drawn[-2].endswith("►")
     assert drawn[-1].startswith("◄")
     assert drawn[-1].endswith("►")
+
+
+@given(st.lists(intervals(), min_size=1, max_size=40), st.integers(16, 60))
+def test_both_ends_are_shown(found: list[Interval], width: int) -> None:
+    """Each end by its mark or an arrow; 1 lies on just those bars whose interval holds it."""
+    _, drawn = bars([*found, Interval(1.0, 1.0, 1.0)], width, UNICODE)
+    one_at = drawn[-1].index("●")
+    for one, text in zip(found, drawn, strict=False):
+        bar = re.search("[├◄─].*[┤►─]", text)
+        assert bar is not None
+        assert len(bar[0]) > 2
+        assert set(bar[0][1:-1]) <= set("─●")
+        assert bar[0][0] == "◄" or one.low
+        assert bar[0][-1] == "►" or one.high
+        holds = (one.low or 0) <= 1 <= (one.high or 2)
+        assert (bar.start() <= one_at < bar.end()) == holds
+
+
+@pytest.mark.parametrize("width", [16, 24, 60])
+def test_narrow_intervals_keep_their_ends(width: int) -> None:
+    """Three marks also where all of them round to one character."""
+    found = [Interval(at, at * 0.9999, at * 1.0001) for at in (0.2, 0.97, 1.0, 1.01, 5.0)]
+    assert [text.strip(" │") for text in bars(found, width, UNICODE)[1]] == ["├●┤"] * 5

@@ -9,7 +9,7 @@ from flashbench.table import Column, Document
 
 GAP = 2  # spaces between columns
 WIDE = 120  # columns of a terminal where a gate draws its intervals unasked
-_LEAST_ASKED = 12  # characters of bars that were asked for
+_LEAST_ASKED = 16  # characters of bars that were asked for
 _IN_A_FILE = 40
 
 _ASCII = str.maketrans("▁▂▃▄▅▆▇█", ".:-=+*#@")

@@ -3,12 +3,11 @@
 A figure is a set of small panels with a common legend; its table has every number in it.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from flashbench.log_axis import LogAxis
+from flashbench.log_axis import LogAxis, linear_ticks
 
 NOT_FOLDED = 18  # panels; of a figure with more a page shows AT_ONCE
 AT_ONCE = 12
@@ -36,15 +35,10 @@ class Axis:
             return []
         if self.marked:
             return [(number, f"{number:.6g}") for number in self.marked]
-        if self.scale == "log":
-            numbers = LogAxis(self.ends).ticks()
-            inside = [n for n in numbers if self.ends[0] <= n <= self.ends[1]]
-            if len(inside) < 3 and self.ends[1] < 10 * self.ends[0]:
-                return _linear_ticks(*self.ends)
-            while len(inside) > 6:
-                inside = inside[::2] if 1.0 not in inside[1::2] else inside[1::2]
-            return [(number, number_text(number)) for number in inside]
-        return _linear_ticks(*self.ends)
+        found = LogAxis(self.ends).ticks() if self.scale == "log" else linear_ticks(*self.ends)
+        while len(found) > 6:
+            found = found[::2] if 1.0 not in found[1::2] else found[1::2]
+        return [(number, number_text(number)) for number in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +162,4 @@ def number_text(number: float) -> str:
     """A short number without an exponent: 16384 as 16k."""
     if abs(number) >= 1e6:
         return f"{number / 1e6:.4g}M"
-    return f"{number / 1e3:.4g}k" if abs(number) >= 1e4 else f"{number:.6g}"
-
-
-def _linear_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    step = 10.0 ** math.floor(math.log10((high - low) / 4))
-    while (high - low) / step > 5:
-        step *= 2 if str(step).strip("0.")[0] in "15" else 2.5
-    first = math.ceil(low / step)
-    found = [n * step for n in range(first, math.floor(high / step) + 1)]
-    return [(number, number_text(round(number, 10))) for number in found]
+    return f"{number / 1e3:.4g}k" if abs(number) >= 1e4 else f"{round(number, 10):.6g}"
