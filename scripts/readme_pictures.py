@@ -37,7 +37,8 @@ COMMANDS = (
     "flashbench compare results/machines/h200-planted-5.json --plot",
 )
 COLUMNS = 100
-_TYPED, _SHOWN = 1.0, 7.0  # seconds until a command's output, and until the next command
+_SHOWN, _TYPED = 8.0, 1.5  # seconds of a scene, and of the next command below it at its end
+_FIRST = 3.0  # seconds of the last scene before the first
 _CELL, _LINE, _EDGE = 7.25, 16, 14  # pixels
 _COLOURS = {"31": "#ff8b82", "33": "#e8c268", "35": "#e79fce", "36": "#6cc0f7"}
 _ESCAPE = re.compile(r"\x1b\[([0-9;]*)m")
@@ -75,28 +76,34 @@ def _panel(name: str, members: list[Judged]) -> Panel:
 
 
 def recording() -> str:
-    """The commands with their output and exit code, each scene in the place of the one before."""
+    """The commands with their output and exit code, each scene in the place of the one before.
+
+    The last one stands in the first frame and where nothing moves; as a page may be printed at any
+    moment, none is empty.
+    """
     scenes = [[f"$ {text}", *_run(text)] for text in COMMANDS]
-    height = max(map(len, scenes)) * _LINE + 2 * _EDGE
+    height = (max(map(len, scenes)) + 1) * _LINE + 2 * _EDGE
     width = round(COLUMNS * _CELL + 2 * _EDGE)
-    ends = list(accumulate([_TYPED + _SHOWN] * len(scenes)))
+    ends = list(accumulate([_SHOWN] * len(scenes)))
     rules, parts = [], []
     for number, lines in enumerate(scenes):
-        start, end = ends[number] - _TYPED - _SHOWN, ends[number]
-        for group, at in (("c", start), ("o", start + _TYPED)):
-            rules.append(_visible(f"{group}{number}", at / ends[-1], end / ends[-1]))
-        hidden = "" if number == len(scenes) - 1 else ' opacity="0"'  # without animation: the last
-        drawn = [_text(line, place) for place, line in enumerate(lines)]
-        parts.append(f'<g id="c{number}"{hidden}>{drawn[0]}</g>')
-        parts.append(f'<g id="o{number}"{hidden}>' + "\n".join(drawn[1:]) + "</g>")
-    moving = f"@media (prefers-reduced-motion:no-preference){{{''.join(rules)}}}"
-    duration = f"g{{animation-duration:{ends[-1]:g}s;animation-iteration-count:infinite;"
+        start, end = ends[number] - _SHOWN, ends[number]
+        rules.append(_visible(f"o{number}", start / ends[-1], end / ends[-1]))
+        rules.append(_visible(f"c{number}", (end - _TYPED) / ends[-1], end / ends[-1]))
+        hidden = "" if number == len(scenes) - 1 else ' opacity="0"'
+        drawn = "\n".join(_text(line, place) for place, line in enumerate(lines))
+        following = _text(scenes[(number + 1) % len(scenes)][0], len(lines))
+        parts.append(f'<g id="o{number}"{hidden}>{drawn}</g>')
+        parts.append(f'<g id="c{number}" opacity="0">{following}</g>')
+    time = f"{ends[-1]:g}s {_FIRST - ends[-1]:g}s"
+    rules.append(f"g{{animation:{time} step-end infinite}}")
+    moving = f"@media screen and (prefers-reduced-motion:no-preference){{{''.join(rules)}}}"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
             f'width="{width}" height="{height}" role="img">',
             f"<title>{escape('; then '.join(COMMANDS))}</title>",
-            f"<style>{_STYLE}{duration}animation-timing-function:step-end}}{moving}</style>",
+            f"<style>{_STYLE}{moving}</style>",
             f'<rect width="{width}" height="{height}" rx="8" fill="#0d1117"/>',
             *parts,
             "</svg>\n",

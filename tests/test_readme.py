@@ -1,7 +1,11 @@
 """The README: one screen, with numbers that follow from run files."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import absolute_links
@@ -10,8 +14,21 @@ import pytest
 import readme_pictures
 import update_tables
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+PLANTED = "results/machines/cpu-planted-5.json"
+# The lines that can be seen so many milliseconds after the first frame.
+SHOWN = """moment => {
+  for (const one of document.getAnimations()) {
+    one.pause();
+    one.currentTime = moment || 0;
+  }
+  const seen = one => getComputedStyle(one.parentNode).opacity > 0;
+  return [...document.querySelectorAll('text')].filter(seen).map(one => one.textContent);
+}"""
 
 
 def printed(*command: str) -> str:
@@ -30,15 +47,24 @@ def test_the_line_of_geometric_means_follows_from_the_run_files(
     assert update_tables.updated(README) == README
 
 
-def test_measured_rows_are_those_of_the_run_files() -> None:
-    """Each row of a case in the README is one that `show` prints of the file named above it."""
-    shown = "".join(
-        printed("-m", "flashbench", "show", name)
-        for name in ("results/cpu.json", "results/machines/cpu-planted-5.json")
-    )
-    rows = re.findall(r"^b\d+-h.*$", README, re.MULTILINE)
-    assert len(rows) >= 4
-    assert [row for row in rows if f"{row}\n" not in shown] == []
+def test_examples_are_what_the_commands_print() -> None:
+    """Line by line, but for those that three dots stand for. The two branches were compared once:
+    their file prints the same."""
+    examples = re.findall(r"^```\n\$ (flashbench .*)\n((?:.*\n)+?)```", README, re.MULTILINE)
+    assert len(examples) == 3
+    kept = {"flashbench compare main WORKTREE": f"flashbench compare {PLANTED}"}
+    assert f"(`{PLANTED}`)" in README
+    for command, lines in examples:
+        if "bisect" in command:  # takes a minute
+            continue
+        found = kept.get(command.partition(" --")[0], command)
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = os.environ | {"PATH": path}
+        shown = subprocess.run(
+            ["bash", "-c", found], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+        )
+        pattern = re.escape(lines).replace(re.escape("...\n"), r"(?:.*\n)+")
+        assert re.fullmatch(pattern, shown.stdout), found
 
 
 @pytest.mark.parametrize("name", readme_pictures.PICTURES)
@@ -49,6 +75,20 @@ def test_pictures_follow_from_the_run_files(name: str) -> None:
     tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}  # noqa: S314 (ours)
     assert not tags & {"script", "foreignObject", "image"}
     assert f"](docs/images/{name})" in README
+
+
+def test_the_recording_is_never_empty(browser: "Browser") -> None:
+    """Its first frame is the still picture: a finished command; one stands there at any moment."""
+    page = browser.new_page(reduced_motion="reduce")
+    page.goto((ROOT / "docs" / "images" / "recording.svg").as_uri())
+    still = page.evaluate(SHOWN)
+    assert still[-1] == "1"  # the exit code of a regression
+    page.emulate_media(reduced_motion="no-preference")
+    moving = [page.evaluate(SHOWN, 100 * moment) for moment in range(0, 160, 4)]
+    assert moving[0] == still
+    assert all("$ echo $?" in texts for texts in moving)
+    assert len({*map(tuple, moving)}) == 2 * len(readme_pictures.COMMANDS)
+    page.close()
 
 
 def test_links_lead_somewhere_from_an_index_page() -> None:
