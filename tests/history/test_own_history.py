@@ -24,7 +24,6 @@ CHANGES = {
     ("b1-h8-q512-d64-bf16-full-cuda", "wall", "74f714af"),  # one call from Python
     ("b4-h16-q1024-d128-bf16-causal-cuda", "gpu_warm", "136c8347"),  # a stream of key blocks
     ("b1-h8-q512-d64-bf16-causal-cuda", "gpu_warm", "2fc78b25"),  # kernels for short sequences
-    ("b1-h8-q512-d64-bf16-full-cpu", "wall", "e1337626"),  # AMX
 }
 
 
