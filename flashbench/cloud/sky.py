@@ -39,7 +39,6 @@ MOUNT = "/flashbench-bucket"
 # first, IBM's the region.
 _BUCKETS = {"s3": 1, "gs": 1, "r2": 1, "oci": 1, "nebius": 1, "cw": 1, "https": 2, "cos": 2}
 _NAME = re.compile(r"[\w.+=@ -]*[\w+=@-]")  # not ".", "..", nor an empty one
-WORKDIR = "sky_workdir"  # in the home directory of the machine
 _STAYS = "this user may not shut the machine down: only autostop of SkyPilot ends it"
 _NO_CLOUD = ("NoCloudAccessError", "No cloud access", "No enabled cloud", "No cloud is enabled")
 

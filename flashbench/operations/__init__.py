@@ -11,14 +11,13 @@ from flashbench.errors import InvalidInputError
 from flashbench.operations.attention.backward import AttentionBackward, AttentionForwardBackward
 from flashbench.operations.attention.operation import ATTENTION as ATTENTION
 from flashbench.operations.attention.operation import MASKS
-from flashbench.operations.layer_norm import LayerNorm
 from flashbench.operations.matmul import Matmul
+from flashbench.operations.norms import LayerNorm, RmsNorm
 from flashbench.operations.operation import Inputs as Inputs
 from flashbench.operations.operation import Operation as Operation
 from flashbench.operations.operation import Options as Options
 from flashbench.operations.operation import Sizes as Sizes
 from flashbench.operations.operation import label
-from flashbench.operations.rms_norm import RmsNorm
 from flashbench.operations.softmax import Softmax
 
 DEFAULT = ATTENTION.name

@@ -32,7 +32,6 @@ _AMOUNTS = {
     "cache-misses": _Amount("the cache misses", 1e2),
     "branch-misses": _Amount("the mispredicted branches", 1e2),
 }
-_OF_THE_LONGEST = ("registers", "shared", "occupancy")
 
 
 def differences(old: Subject, new: Subject, metric: str) -> str:

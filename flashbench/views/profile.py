@@ -261,14 +261,14 @@ _OF_GPU: tuple[tuple[str, str, str, _OfKernel], ...] = (
 )
 
 
-def _a_call(name: str, factor: float = 1.0) -> Callable[[Subject], float | None]:
-    return lambda one: one.counters[name] * factor if name in one.counters else None
+def _a_call(name: str) -> Callable[[Subject], float | None]:
+    return lambda one: one.counters.get(name)
 
 
-def _quotient(top: str, bottom: str, factor: float = 1.0) -> Callable[[Subject], float | None]:
+def _quotient(top: str, bottom: str) -> Callable[[Subject], float | None]:
     def of(one: Subject) -> float | None:
         below = one.counters.get(bottom)
-        return factor * one.counters[top] / below if below and top in one.counters else None
+        return one.counters[top] / below if below and top in one.counters else None
 
     return of
 

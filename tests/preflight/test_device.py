@@ -217,7 +217,7 @@ def test_real_gpu_beside_another_process() -> None:
     told = read_driver((Path(__file__).parent / "h100_busy.xml").read_text(), ["9.0"])
     (gpu,) = told.gpus
     assert (told.version, told.cuda, gpu.name) == ("580.159.04", "13.0", "NVIDIA H100 80GB HBM3")
-    assert (gpu.clock, gpu.max_clock, gpu.power_limit, gpu.temperature) == (1980, 1980, 700, 33)
+    assert (gpu.power_limit, gpu.temperature) == (700, 33)
     found = {one.check: one.found for one in _found(replace(_answers(), driver=told))}
     assert found == {
         "other processes": "1 on it: python3 (1188)",

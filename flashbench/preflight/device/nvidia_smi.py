@@ -41,8 +41,6 @@ class GpuState:
     retired_pending: bool = False
     unrepaired: bool = False
     throttled: tuple[str, ...] | None = None
-    clock: float | None = None
-    max_clock: float | None = None
     fixed_clock: float | None = None
     power_limit: float | None = None
     default_power_limit: float | None = None
@@ -115,8 +113,6 @@ def _gpu(node: ElementTree.Element, name: str, capability: str) -> GpuState:
         retired_pending=pending == "Yes",
         unrepaired=_text(node, "remapped_rows/remapped_row_failure") == "Yes",
         throttled=_reasons(_any(node, "clocks_event_reasons", "clocks_throttle_reasons")),
-        clock=_number(_text(node, "clocks/sm_clock")),
-        max_clock=_number(_text(node, "max_clocks/sm_clock")),
         fixed_clock=fixed if default is not None and fixed != default else None,
         power_limit=_number(_first(power, "current_power_limit", "power_limit")),
         default_power_limit=_number(_first(power, "default_power_limit")),

@@ -24,7 +24,6 @@ _EXTERN_C = re.compile(r'extern(?<=\bextern)\s*""\s*\{')
 _OBJECT = re.compile(r"\b(static|thread_local|inline|constexpr|weak)\b")
 # A parameter that is a literal or a call: the "declaration" constructs an object.
 _VALUE = re.compile(r"(^|,)\s*([-+]?\.?\d|\"\"|'|nullptr\b|\w[\w:]*\s*\([^()*&]*\)\s*(,|$))")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _BLANKS = {sign: " " for sign in range(128) if not (chr(sign).isalnum() or chr(sign) == "_")}
 _OF_OBJECT = re.compile(r"\s*(?:\.|\[|->)")
 _QUALIFIER = re.compile(r"((?:\w+(?P<angled>\s*>)?\s*::\s*)+)\Z")
