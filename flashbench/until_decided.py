@@ -6,7 +6,7 @@ from pathlib import Path
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress
 from flashbench.report import report_builds
-from flashbench.run import RunEnd, measure
+from flashbench.run_plan import RunEnd, measure
 from flashbench.runfile import RunFile
 from flashbench.verdict import DECIDED, Outcome
 

@@ -11,7 +11,7 @@ import flashbench
 
 PACKAGE = Path(flashbench.__file__).parent
 # Values of JSON that is not strict, which has no decoder: read in the main thread alone.
-CONVERTING = {"other_tools/document.py", "other_tools/asv_file.py"}
+CONVERTING = {"other_tools/untrusted_json.py", "other_tools/asv_file.py"}
 
 # Forks, of which each decodes its first record, as a new process would.
 CRASHING = """

@@ -14,10 +14,10 @@ from synthetic import make_cases, make_run
 
 from flashbench import runfile
 from flashbench.errors import InvalidInputError
-from flashbench.history import record
+from flashbench.history import commit_record
 from flashbench.history.read_cache import key_of
 from flashbench.machine import load as load_profile
-from flashbench.other_tools import document
+from flashbench.other_tools import untrusted_json
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,7 +65,7 @@ def measured(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "device"])
 @pytest.mark.parametrize(
     "read",
-    [runfile.content, document.content, record.read, load_profile],
+    [runfile.content, untrusted_json.content, commit_record.read, load_profile],
     ids=lambda f: f.__module__,
 )
 def test_readers_refuse_what_is_no_file(tmp_path, monkeypatch, kind, read):

@@ -19,8 +19,8 @@ from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.fleet.merge import split
 from flashbench.measuring.claim import claimed
-from flashbench.measuring.document import plan_to_resume
 from flashbench.measuring.plan import Plan
+from flashbench.measuring.run_document import plan_to_resume
 from flashbench.measuring.same_plan import differences
 from flashbench.measuring.saving import NotSavedError, Saving
 from flashbench.operations.attention.shapes import parse_shape

@@ -23,9 +23,9 @@ from flashbench.revisions.built import plan_of_builds
 from flashbench.revisions.project import processes_for
 from flashbench.runfile import Pair, Processes, RunFile
 from flashbench.suites.comparing import SuiteRequest, compare_suites
-from flashbench.suites.document import is_suite
-from flashbench.suites.document import load as load_suite
 from flashbench.suites.judging import report_suite
+from flashbench.suites.suite_file import is_suite
+from flashbench.suites.suite_file import load as load_suite
 from flashbench.until_decided import measure_pair
 
 Side = str | Path | Run

@@ -24,8 +24,8 @@ from flashbench.operations.chosen import chosen
 from flashbench.revisions import WORKTREE, find, resolve
 from flashbench.revisions.announced import build_one, callable_of
 from flashbench.revisions.built import seconds_of
-from flashbench.run import RunEnd
-from flashbench.run import measure as measure_plan
+from flashbench.run_plan import RunEnd
+from flashbench.run_plan import measure as measure_plan
 from flashbench.runfile import RunFile
 
 Callables = Sequence[str | Callable[..., Any]] | Mapping[str, str | Callable[..., Any]]

@@ -23,7 +23,7 @@ from flashbench.measuring.saving import NotSavedError
 from flashbench.report import Report, report_pair
 from flashbench.revisions import Built
 from flashbench.revisions.built import NEW, OLD, plan_of_builds
-from flashbench.run import Plan, RunEnd, measure
+from flashbench.run_plan import Plan, RunEnd, measure
 from flashbench.runfile import Pair, RunFile
 from flashbench.until_decided import measure_pair
 from flashbench.verdict import DECIDED, Outcome

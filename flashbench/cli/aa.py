@@ -34,7 +34,7 @@ from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.aa import SelfComparison
-    from flashbench.run import Plan
+    from flashbench.run_plan import Plan
     from flashbench.runfile import RunFile
 
 
@@ -124,7 +124,7 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
     from flashbench.builds.scratch import scratch
     from flashbench.cost.spent import Spent
     from flashbench.measuring.progress import make_progress
-    from flashbench.run import measure
+    from flashbench.run_plan import measure
 
     with scratch(cache_directory()) as directory:
         again = options["resume"] is not None
@@ -141,9 +141,9 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
 
 
 def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -> "Plan":
-    from flashbench.measuring.document import plan_to_resume
+    from flashbench.measuring.run_document import plan_to_resume
     from flashbench.revisions import find
-    from flashbench.run import Plan
+    from flashbench.run_plan import Plan
 
     spec, import_root, identity = _build(options, resumed, directory)
     both: dict[str, Any] = {

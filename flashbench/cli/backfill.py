@@ -32,7 +32,7 @@ from flashbench.settings import SettingsCommand
 if TYPE_CHECKING:
     from flashbench.revisions import Built, Project
     from flashbench.revisions.revision import Revision
-    from flashbench.run import Plan
+    from flashbench.run_plan import Plan
     from flashbench.runfile import RunFile
 
 _LIST_BYTES = 2**27
@@ -89,7 +89,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     from flashbench.measuring.progress import make_progress
     from flashbench.revisions import git, read
     from flashbench.revisions.built import seconds_of
-    from flashbench.run import measure, signals_ignored
+    from flashbench.run_plan import measure, signals_ignored
 
     project = read(Path.cwd())
     chosen = _chosen(project, revisions, options["listed"])
@@ -155,7 +155,7 @@ def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]
     from flashbench.builds.running import StoppedError
     from flashbench.revisions import Built
     from flashbench.revisions.many import refuse_interrupted
-    from flashbench.run import signals_as_interrupt
+    from flashbench.run_plan import signals_as_interrupt
 
     ready: list[Built] = []
 
@@ -173,7 +173,7 @@ def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]
 
 def _plan(options: dict[str, Any], project: "Project", builds: "list[Built]") -> "Plan":
     from flashbench.history.names import candidate_of
-    from flashbench.run import Plan
+    from flashbench.run_plan import Plan
 
     names = {built.revision.commit: candidate_of(built) for built in builds}
     return Plan(

@@ -113,7 +113,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.builds.running import StoppedError
     from flashbench.revisions import read
     from flashbench.revisions.many import default_jobs
-    from flashbench.run import signals_as_interrupt
+    from flashbench.run_plan import signals_as_interrupt
     from flashbench.views import bisect
 
     purpose, cases = options["purpose"], cases_to_bisect(context)

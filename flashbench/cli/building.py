@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flashbench.revisions import Built, Project, Revision
     from flashbench.revisions.ledger import Stage
     from flashbench.revisions.many import Preparer
-    from flashbench.run import Plan
+    from flashbench.run_plan import Plan
     from flashbench.runfile import Candidate, RunFile
 
 

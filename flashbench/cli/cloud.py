@@ -206,8 +206,8 @@ def stop(name: str) -> int:
 
 
 def _found(name: str) -> "Order":
+    from flashbench.cloud.job_record import home
     from flashbench.cloud.order import find
-    from flashbench.cloud.record import home
 
     order = find(name, tell)
     if order is None:

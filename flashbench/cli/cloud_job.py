@@ -10,7 +10,7 @@ import click
 from flashbench.cli.measuring import is_given, tell
 from flashbench.cloud.follow import intact
 from flashbench.cloud.job import RemoteJob
-from flashbench.cloud.record import Record
+from flashbench.cloud.job_record import Record
 from flashbench.cloud.remote_command import RemoteCommand
 from flashbench.cloud.sky import SHORTEST_LIFE, Rental, split_bucket
 from flashbench.cloud.wheels import find_wheels

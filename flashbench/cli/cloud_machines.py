@@ -20,8 +20,8 @@ from flashbench.cli.fleet import plan_flags, spread
 from flashbench.cli.measuring import tell
 from flashbench.cli.run import finish, plan_of
 from flashbench.cli.run_file import run_file
-from flashbench.cloud import record as records
-from flashbench.cloud.record import Record
+from flashbench.cloud import job_record as records
+from flashbench.cloud.job_record import Record
 from flashbench.cloud.remote_command import RemoteCommand
 from flashbench.cloud.sky import SHORTEST_LIFE
 from flashbench.errors import Exit, InvalidInputError

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flashbench.cloud.record import Record
+    from flashbench.cloud.job_record import Record
     from flashbench.cloud.remote_command import RemoteCommand
     from flashbench.cloud.sky import Rental
     from flashbench.cost.forecast import Forecast
@@ -47,7 +47,7 @@ def plan_lines(found: "Forecast", record: "Record", machines: int = 1) -> list[s
 
 def options_there(options: dict[str, Any], record: "Record") -> dict[str, Any]:
     """A command's options, with the device that it will find there, as far as that is known."""
-    from flashbench.cloud.record import measured_on
+    from flashbench.cloud.job_record import measured_on
 
     machine = record.machine
     device, processor = ("cuda", machine.gpu) if machine else measured_on(record.ssh)

@@ -197,9 +197,9 @@ def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":
     """The report of files from asv, pytest-benchmark or pyperf, or of a folder of files; None if
     neither."""
     from flashbench.other_tools.judge import report_foreign
-    from flashbench.suites import document
+    from flashbench.suites import suite_file
 
-    if options["b"] is None and document.is_suite(Path(options["a"])):
+    if options["b"] is None and suite_file.is_suite(Path(options["a"])):
         return _of_suite_file(Path(options["a"]))
     return report_foreign(
         Path(options["a"]),
@@ -215,7 +215,7 @@ def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":
 def _of_suite_file(path: Path) -> "ForeignReport":
     """The verdicts of an earlier --asv or --pytest, by the rule that ended it unless flags say
     otherwise."""
-    from flashbench.suites import document
+    from flashbench.suites import suite_file
     from flashbench.suites.judging import report_suite
 
     context = click.get_current_context()
@@ -225,7 +225,7 @@ def _of_suite_file(path: Path) -> "ForeignReport":
         for name in ("tolerance", "confidence")
     }
     alpha = None if own["confidence"] is None else 1 - own["confidence"]
-    return report_suite(document.load(path), own["tolerance"], alpha)
+    return report_suite(suite_file.load(path), own["tolerance"], alpha)
 
 
 def _of_files(options: dict[str, Any]) -> "Report":

@@ -28,7 +28,7 @@ from flashbench.revisions.project import processes_for
 if TYPE_CHECKING:
     from flashbench.report import Report
     from flashbench.revisions import Built
-    from flashbench.run import Plan, RunEnd
+    from flashbench.run_plan import Plan, RunEnd
     from flashbench.runfile import RunFile
 
 # With --resume the file says what to measure; only flags that do not change that are allowed.
@@ -98,7 +98,7 @@ def _build(options: dict[str, Any]) -> dict[str, "Built"]:
 
 
 def _plan(options: dict[str, Any], builds: dict[str, "Built"]) -> "Plan":
-    from flashbench.run import Plan
+    from flashbench.run_plan import Plan
 
     processes = processes_for(builds[OLD].project, options["processes"])
     return Plan(

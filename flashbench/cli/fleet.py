@@ -16,7 +16,7 @@ from flashbench.metric import metrics_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashbench.run import Plan, RunEnd
+    from flashbench.run_plan import Plan, RunEnd
     from flashbench.runfile import RunFile
     from flashbench.shard import Shard
 

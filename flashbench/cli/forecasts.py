@@ -158,7 +158,7 @@ def bisect(context: click.Context, options: dict[str, Any]) -> Forecast:
 def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     """Forecast a search: of a slowdown by simulation, else the commits that halving needs, and some
     more."""
-    from flashbench.bisect.outlook import launches_of_search
+    from flashbench.bisect.simulated_search import launches_of_search
     from flashbench.operations import parse_case
     from flashbench.revisions.many import default_jobs
 
@@ -263,23 +263,23 @@ def _add_builds(
     """Add the builds missing from the cache, which is empty on another machine, and the checks of
     builds. searched: further revisions, of which a search looks at `looks`."""
     from flashbench.builds import cache_directory
-    from flashbench.revisions import outlook
+    from flashbench.revisions import pending_builds
 
     cache, costs = cache_directory(), store.load()
     with TemporaryDirectory() as empty:
         elsewhere = bool(options.get("on"))
         place = Path(empty) if elsewhere else cache
-        missing = outlook.to_build(project, revisions, place)
+        missing = pending_builds.to_build(project, revisions, place)
         all_missing = missing
         if searched:
-            all_missing = outlook.to_build(project, [*revisions, *searched], place)
+            all_missing = pending_builds.to_build(project, [*revisions, *searched], place)
     share = (all_missing - missing) / max(1, len(searched))
     count = Seconds(
         *(missing + math.ceil(n * share) for n in (looks.low, looks.likely, looks.high))
     )
     each, check = (
-        outlook.build_seconds(project, cache, costs),
-        outlook.check_seconds(project, costs),
+        pending_builds.build_seconds(project, cache, costs),
+        pending_builds.check_seconds(project, costs),
     )
     for what, one, default, noun in (
         ("builds", each, _BUILD if project.build != () else _COPY, "build"),

@@ -169,7 +169,7 @@ def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
     from flashbench.measuring.progress import make_progress
     from flashbench.report import report_one
     from flashbench.revisions.built import plan_of_builds
-    from flashbench.run import Plan, measure
+    from flashbench.run_plan import Plan, measure
 
     plan = Plan(
         **plan_options(options),

@@ -40,8 +40,8 @@ def command(wanted: str | None) -> int:
     The adapter, fb.py, translates SDPA's signature. Where inputs are expected as (batch, length,
     heads, head dim), a try finds out. Nothing else is touched, and no file is replaced.
     """
-    from flashbench.init.functions import functions
-    from flashbench.init.project import build_of, has_asv
+    from flashbench.init.attention_functions import functions
+    from flashbench.init.build_system import build_of, has_asv
     from flashbench.init.trial import Trial
     from flashbench.preflight.source.tree import read_tree
     from flashbench.revisions import git

@@ -114,7 +114,7 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     from flashbench import machine
     from flashbench.profile import model
     from flashbench.profile.collect import How, collect
-    from flashbench.run import signals_as_interrupt
+    from flashbench.run_plan import signals_as_interrupt
 
     case = parse_case(text)
     if path.exists():

@@ -32,7 +32,7 @@ from flashbench.measuring.claim import new_run_file
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.run import Plan, RunEnd
+    from flashbench.run_plan import Plan, RunEnd
     from flashbench.runfile import RunFile
 
 # With --resume the file says what to measure; only flags that do not change that are allowed.
@@ -105,7 +105,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     if options["child"]:  # first, because the next imports are slow
         _follow_parent(options)
     from flashbench.measuring.progress import make_progress
-    from flashbench.run import measure
+    from flashbench.run_plan import measure
 
     if not options["child"] and options["resume"] is not None:
         refuse_given(
@@ -165,7 +165,7 @@ def _follow_parent(options: dict[str, Any]) -> None:
 
 def plan_of(options: dict[str, Any]) -> "Plan":
     """The plan of these options, without builds."""
-    from flashbench.run import Plan
+    from flashbench.run_plan import Plan
 
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")

@@ -76,7 +76,7 @@ def resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile"
     """The plan in the run file of --resume, with the overrides that the command line may give."""
     from dataclasses import replace
 
-    from flashbench.measuring.document import plan_to_resume
+    from flashbench.measuring.run_document import plan_to_resume
 
     chosen(run.operation)  # the flag has no say with --resume
     plan = plan_to_resume(run, options["resume"])

@@ -35,12 +35,12 @@ VIEWS = ("speedup", "detail")
 def command(file: Path, view: str, plot: bool, **options: Any) -> int:
     from flashbench.other_tools.detect import is_foreign
     from flashbench.run_reader import load
-    from flashbench.suites.document import is_suite
+    from flashbench.suites.suite_file import is_suite
     from flashbench.views.of_run import document
 
     if is_suite(file):
-        from flashbench.suites.document import load as load_suite
         from flashbench.suites.judging import report_suite
+        from flashbench.suites.suite_file import load as load_suite
         from flashbench.views import other_tools
 
         table = other_tools.document(report_suite(load_suite(file)))

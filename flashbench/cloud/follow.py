@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashbench.cloud.record import Record
+from flashbench.cloud.job_record import Record
 from flashbench.cloud.remote import ConnectionLostError, Remote, Status
 from flashbench.cost.learn import learn
 from flashbench.cost.spent import Spent

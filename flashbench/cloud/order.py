@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench.cloud import record as records
+from flashbench.cloud import job_record as records
 from flashbench.cloud import sky
 from flashbench.cloud.follow import Follower, collect, intact, take_home
 from flashbench.cloud.job import Limits, RemoteJob
-from flashbench.cloud.record import Record
+from flashbench.cloud.job_record import Record
 from flashbench.cloud.remote import ConnectionLostError, Status
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file

@@ -26,7 +26,7 @@ from asv.machine import Machine, MachineCollection
 from flashbench.builds import cache_directory
 from flashbench.candidates import OUR_CALLABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.history import record
+from flashbench.history import commit_record
 from flashbench.history.commit import REPOSITORY
 from flashbench.revisions import Built, Project, Revision
 from flashbench.revisions.check import Checker
@@ -101,12 +101,12 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
     def _set_commit_hash(self, commit_hash: str | None) -> None:
         super()._set_commit_hash(commit_hash)
         self._global_env_vars[REPOSITORY] = str(self._repository)
-        self._global_env_vars.pop(record.VARIABLE, None)
+        self._global_env_vars.pop(commit_record.VARIABLE, None)
         if commit_hash:
-            self._global_env_vars[record.VARIABLE] = str(self._record_path(commit_hash))
+            self._global_env_vars[commit_record.VARIABLE] = str(self._record_path(commit_hash))
 
     def _record_path(self, commit: str) -> Path:
-        return record.path_of(self._results, self._machine, commit, self.name)
+        return commit_record.path_of(self._results, self._machine, commit, self.name)
 
     def _uninstall_project(self) -> None:
         (self._site / COMMIT).unlink(missing_ok=True)
@@ -140,13 +140,16 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
     def _keep(self, built: Built) -> str:
         """Write the commit's record and return why it cannot be measured. A record of wrong results
         stays until the commit is measured again."""
-        path, kept = self._record_path(built.revision.commit), record.of_built(built, self.name)
+        path, kept = (
+            self._record_path(built.revision.commit),
+            commit_record.of_built(built, self.name),
+        )
         if not kept.failure:
             with suppress(InvalidInputError):  # none yet
-                known = record.read(path)
+                known = commit_record.read(path)
                 if known.status == "wrong result" and known.build.key == kept.build.key:
                     return ""
-        record.write(path, kept)
+        commit_record.write(path, kept)
         return kept.failure
 
     def _install_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:

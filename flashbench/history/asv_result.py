@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from flashbench.damage import UNREADABLE
 from flashbench.history import names
-from flashbench.other_tools import document
+from flashbench.other_tools import untrusted_json
 from flashbench.other_tools.asv_file import AsvFile, Decoder, Params, Samples, damaged
 
 FloatArray = NDArray[np.float64]
@@ -67,7 +67,7 @@ class Reader:
 
     def read(self, path: Path) -> ResultFile:
         """Read a file; InvalidInputError names the damage."""
-        return self.decode(document.content(path), path)
+        return self.decode(untrusted_json.content(path), path)
 
     def decode(self, content: bytes, path: Path) -> ResultFile:
         """`read` with the file's bytes at hand. path: its name in messages."""

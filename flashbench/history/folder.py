@@ -10,7 +10,7 @@ from flashbench.history import asv_result, names
 from flashbench.history.model import Machine
 from flashbench.history.read_cache import ReadCache, key_of
 from flashbench.inputs import reason
-from flashbench.other_tools import document
+from flashbench.other_tools import untrusted_json
 from flashbench.parallel import spread
 
 _MANY = 100  # files from which parallel processes pay
@@ -54,7 +54,7 @@ def machine_folders(results: Path, machine: str | None) -> list[Path]:
     """The folder of each machine, or of this one. Raises InvalidInputError if there is none."""
     try:
         # Names of machines do not begin with a dot; our own records do
-        # (flashbench/history/record.py).
+        # (flashbench/history/commit_record.py).
         folders = sorted(
             path for path in results.iterdir() if path.is_dir() and not path.name.startswith(".")
         )
@@ -100,7 +100,7 @@ def _decoded(paths: list[Path], cache: ReadCache | None) -> list[asv_result.Resu
     def decode(number: int) -> asv_result.ResultFile | str:
         path = paths[number]
         try:
-            content = document.content(path)
+            content = untrusted_json.content(path)
             file = reader.decode(content, path)
         except InvalidInputError as error:
             return str(error)
@@ -117,7 +117,7 @@ def machine_of(folder: Path, notes: list[str]) -> Machine:
     found = _MachineFile()
     if path.is_file():
         try:
-            found = _MACHINE.decode(document.content(path))
+            found = _MACHINE.decode(untrusted_json.content(path))
         except (InvalidInputError, *UNREADABLE) as error:
             notes.append(f"{path}: damaged asv machine file: {damage(error)}")
     return Machine(folder.name, found.cpu, found.gpu, found.os, found.ram)
@@ -137,7 +137,7 @@ def read_benchmarks(results: Path, notes: list[str]) -> dict[str, Benchmark]:
     if not path.is_file():
         return found
     try:
-        content = _BENCHMARKS.decode(document.content(path))
+        content = _BENCHMARKS.decode(untrusted_json.content(path))
     except (InvalidInputError, *UNREADABLE) as error:
         notes.append(f"{path}: damaged asv benchmarks file: {damage(error)}")
         return found

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from flashbench.errors import InvalidInputError
-from flashbench.history import record
+from flashbench.history import commit_record
 from flashbench.history.model import Gap, Series
 
 
@@ -24,9 +24,9 @@ def find_gaps(
     """
     found: dict[tuple[str, int], Gap] = {}
     for machine in machines:
-        for path in record.paths(results, machine):
+        for path in commit_record.paths(results, machine):
             try:
-                kept = record.read(path)
+                kept = commit_record.read(path)
             except InvalidInputError as error:
                 notes.append(str(error))
                 continue

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from flashbench.builds import Build
-from flashbench.history import machines, names, record
+from flashbench.history import commit_record, machines, names
 from flashbench.revisions import Built
 from flashbench.runfile import RunFile
 
@@ -19,12 +19,12 @@ def keep_builds(builds: Iterable[Built], run: RunFile, results: Path, machine: s
     """
     name = machines.choose(machine, run.environment.hostname, "").name
     environment = f"{names.run_environment(run.environment.python)}-{run.cases[0].device}"
-    wrong = record.wrong_results(run)
+    wrong = commit_record.wrong_results(run)
     for built in builds:
         commit = built.revision.commit
-        kept = record.of_built(built, environment, wrong.get(commit, ""))
+        kept = commit_record.of_built(built, environment, wrong.get(commit, ""))
         kept.build = _elsewhere(kept.build)
-        record.write(record.path_of(results, name, commit, environment), kept)
+        commit_record.write(commit_record.path_of(results, name, commit, environment), kept)
 
 
 def _elsewhere(build: Build) -> Build:

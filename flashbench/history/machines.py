@@ -15,7 +15,7 @@ import msgspec
 from flashbench.damage import damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
-from flashbench.other_tools import document
+from flashbench.other_tools import untrusted_json
 from flashbench.runfile import Environment
 
 REGISTERED = "~/.asv-machine.json"
@@ -109,7 +109,7 @@ def describe(place: Path, environment: Environment, name: str) -> Described:
 def read_object(path: Path, kind: str) -> dict[str, Any]:
     """Read a JSON object written by asv. Raises InvalidInputError."""
     try:
-        content = document.parse(path)
+        content = untrusted_json.parse(path)
     except ValueError as error:
         raise InvalidInputError(f"{path}: damaged {kind}: {damage(error)}; move it away") from None
     if not isinstance(content, dict):

@@ -16,8 +16,8 @@ from flashbench import locks
 from flashbench.candidates import OUR_CALLABLE, OURS, name_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import machines, names
+from flashbench.history.commit_record import path_of
 from flashbench.history.owners import owners
-from flashbench.history.record import path_of
 from flashbench.profile.differences import differences
 from flashbench.profile.model import CaseProfile, Subject, load, save
 from flashbench.revisions.commits import Commit

@@ -21,7 +21,7 @@ from flashbench.files import replace_file
 from flashbench.history import asv_result
 from flashbench.history.asv_result import READ_COLUMNS, ResultFile, Row
 from flashbench.inputs import open_input
-from flashbench.other_tools import asv_file, document
+from flashbench.other_tools import asv_file, untrusted_json
 
 _CHECKSUM = 4  # bytes before an entry
 _PART = 2**16  # bytes per read of a file
@@ -110,7 +110,7 @@ class ReadCache:
 
 def key_of(path: Path) -> str:
     """The key of a file's entry; "" if the file cannot be read or is too large."""
-    digest, left = _reader().copy(), document.MAX_BYTES
+    digest, left = _reader().copy(), untrusted_json.MAX_BYTES
     try:
         with open_input(path) as file:
             while part := file.read(_PART):  # read whole, it would need new memory each time

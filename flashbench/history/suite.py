@@ -17,7 +17,7 @@ import numpy as np
 from flashbench import runfile
 from flashbench.case import Case, DtypeName
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.history import record
+from flashbench.history import commit_record
 from flashbench.launches import FloatArray, LaunchData, collect
 from flashbench.operations.attention.operation import Causal, grid, masks
 from flashbench.operations.attention.shapes import Shape
@@ -79,8 +79,8 @@ def measure(device: str) -> None:
 
     from flashbench.history.commit import installed
     from flashbench.measuring.progress import Progress
-    from flashbench.run import Plan
-    from flashbench.run import measure as measure_plan
+    from flashbench.run_plan import Plan
+    from flashbench.run_plan import measure as measure_plan
 
     if device == "cuda" and not torch.cuda.is_available():
         return
@@ -109,12 +109,14 @@ def _run_file(device: str) -> Path:
 
 def _keep(measured: RunFile, built: "Built", device: str) -> None:
     """Store the run file beside the commit's record, and wrong results in the record."""
-    place = Path(os.environ[record.VARIABLE])
-    runfile.save(measured, record.run_path(place, device))
-    files = [file for known in GRID if (file := record.run_path(place, known)).exists()]
-    wrong = [record.wrong_results(runfile.load(file)).get(built.revision.commit) for file in files]
-    kept = record.of_built(built, os.environ["ASV_ENV_NAME"], next(filter(None, wrong), ""))
-    record.write(place, kept)
+    place = Path(os.environ[commit_record.VARIABLE])
+    runfile.save(measured, commit_record.run_path(place, device))
+    files = [file for known in GRID if (file := commit_record.run_path(place, known)).exists()]
+    wrong = [
+        commit_record.wrong_results(runfile.load(file)).get(built.revision.commit) for file in files
+    ]
+    kept = commit_record.of_built(built, os.environ["ASV_ENV_NAME"], next(filter(None, wrong), ""))
+    commit_record.write(place, kept)
 
 
 def seconds(case: str, candidate: str) -> Samples | float:

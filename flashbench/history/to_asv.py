@@ -22,7 +22,7 @@ from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Combination
 from flashbench.history.owners import owners
 from flashbench.launches import FloatArray, LaunchData, baseline_index, collect
 from flashbench.metric import METRICS
-from flashbench.other_tools import document
+from flashbench.other_tools import untrusted_json
 from flashbench.other_tools.asv_file import VERSION, Decoder, damaged
 from flashbench.revisions import git
 from flashbench.revisions.commits import seconds_of
@@ -193,7 +193,7 @@ def _durations(run: RunFile, mine: list[Candidate], commits: int) -> dict[str, f
 def _kept_before(path: Path, commit: str) -> tuple[Tables, dict[str, float]]:
     """The file's cells and durations."""
     try:
-        file = Decoder().decode(document.content(path), path)
+        file = Decoder().decode(untrusted_json.content(path), path)
         if (file.commit, file.version) != (commit, VERSION):
             raise InvalidInputError(f"{path}: not the result file of {commit[:12]}")
         cells = {

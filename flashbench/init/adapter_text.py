@@ -1,6 +1,6 @@
 """The text of an adapter: a module that calls a function as SDPA is called."""
 
-from flashbench.init.functions import Function, Parameter
+from flashbench.init.attention_functions import Function, Parameter
 
 _CAUSAL = ("causal", "is_causal", "causal_mask", "use_causal")
 _SCALES = ("scale", "sm_scale", "softmax_scale", "scaling")

@@ -7,8 +7,8 @@ from pathlib import Path
 from flashbench.builds import cache_directory
 from flashbench.errors import InvalidInputError
 from flashbench.init import adapter_text
-from flashbench.init.functions import Function
-from flashbench.init.project import FoundBuild, settings
+from flashbench.init.attention_functions import Function
+from flashbench.init.build_system import FoundBuild, settings
 from flashbench.revisions import WORKTREE, Built, read, resolve
 from flashbench.revisions.check import Checker
 from flashbench.revisions.prepare import prepare

@@ -11,7 +11,6 @@ from flashbench.errors import BudgetSpentError, InvalidInputError, NotMeasuredEr
 from flashbench.measuring.advice import advice
 from flashbench.measuring.crew import Crew
 from flashbench.measuring.device_seconds import DeviceSeconds, require_start
-from flashbench.measuring.document import forget_unfinished, new_run, unstarted_run
 from flashbench.measuring.forks import Forks
 from flashbench.measuring.identity import difference
 from flashbench.measuring.plan import Plan, candidate_order
@@ -20,6 +19,7 @@ from flashbench.measuring.progress import Progress
 from flashbench.measuring.protocol import Audit, Audited, Done, Inspect, Inspection, Measure, Ready
 from flashbench.measuring.remaining import Remaining, Settled
 from flashbench.measuring.retries import Retries
+from flashbench.measuring.run_document import forget_unfinished, new_run, unstarted_run
 from flashbench.measuring.saving import Saving
 from flashbench.measuring.time_left import TimeLeft
 from flashbench.runfile import Candidate, DeviceState, Launch, Result, RunFile, Status

@@ -30,7 +30,7 @@ from flashbench.other_tools.benchmarks import (
     impossible,
     with_control,
 )
-from flashbench.other_tools.document import parse, typed
+from flashbench.other_tools.untrusted_json import parse, typed
 
 NO_LAUNCHES = "asv does not record which process took a sample: a file is one launch"
 _PREFIXES = {"time": SECONDS, "timeraw": SECONDS, "mem": "bytes", "peakmem": "bytes"}

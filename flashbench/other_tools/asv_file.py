@@ -15,7 +15,7 @@ import msgspec
 
 from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
-from flashbench.other_tools import document
+from flashbench.other_tools import untrusted_json
 
 VERSION = 2
 _FIRST_VERSION = 1  # also of files without a version
@@ -222,7 +222,7 @@ def _plain(file: _PlainFile, path: Path) -> AsvFile:
         known = msgspec.convert(named, type=dict[str, _Columns])  # all at once, to save calls
     except UNREADABLE:
         for name, row in named.items():  # again one by one, to name the damaged one
-            document.typed(row, _Columns, f"{path}: damaged asv result file: {name!r}")
+            untrusted_json.typed(row, _Columns, f"{path}: damaged asv result file: {name!r}")
         raise
     rows = [AsvRow(name, row.version or "", row.params or [], row) for name, row in known.items()]
     durations = file.durations | {name: row.duration for name, row in known.items()}

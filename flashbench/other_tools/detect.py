@@ -6,7 +6,7 @@ from typing import Any
 
 from flashbench.errors import InvalidInputError
 from flashbench.inputs import descriptor
-from flashbench.other_tools import document
+from flashbench.other_tools import untrusted_json
 from flashbench.runfile import FORMAT
 
 
@@ -45,10 +45,10 @@ def opened(path: Path) -> tuple[Kind | None, Any]:
     A run file of ours is recognised by its first bytes and not parsed. Raises OSError, and
     InvalidInputError for a file that is too large.
     """
-    if f'"{FORMAT}"'.encode() in document.head(path):
+    if f'"{FORMAT}"'.encode() in untrusted_json.head(path):
         return Kind.OURS, None
     try:
-        content = document.parse(path)
+        content = untrusted_json.parse(path)
     except ValueError:
         return None, None
     return kind_of(content), content
@@ -58,7 +58,7 @@ def holds_measurements(path: Path) -> bool:
     """Whether this is a regular file of measurements, ours or another tool's; a file too large to
     inspect counts as one."""
     try:
-        if not path.is_file() or not document.head(path).lstrip().startswith(b"{"):
+        if not path.is_file() or not untrusted_json.head(path).lstrip().startswith(b"{"):
             return False
         return opened(path)[0] is not None
     except OSError:

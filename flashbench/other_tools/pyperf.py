@@ -21,7 +21,7 @@ from flashbench.other_tools.benchmarks import (
     find_case,
     impossible,
 )
-from flashbench.other_tools.document import typed
+from flashbench.other_tools.untrusted_json import typed
 
 VERSION = "1.0"
 _UNITS = {"second": SECONDS, "byte": "bytes"}  # "integer" names no unit

@@ -23,7 +23,7 @@ from flashbench.other_tools.benchmarks import (
     impossible,
     with_control,
 )
-from flashbench.other_tools.document import typed
+from flashbench.other_tools.untrusted_json import typed
 
 EXTRA = "flashbench"  # our pytest plugin's key in `extra_info`
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from flashbench.errors import InvalidInputError
-from flashbench.history import record
+from flashbench.history import commit_record
 from flashbench.history.model import History
 from flashbench.machine import identify
 from flashbench.metric import DEFAULT_METRIC
@@ -56,7 +56,7 @@ def _run_file(
 ) -> tuple[Path | None, int]:
     """The newest commit's run file, and the commit; (None, -1) if there is none."""
     index = {commit.id: place for place, commit in enumerate(history.commits)}
-    folder = record.path_of(results, machine, "", "").parent
+    folder = commit_record.path_of(results, machine, "", "").parent
     files = [
         (index[commit], file)
         for file in folder.glob(f"*.{device}.json")

@@ -14,7 +14,7 @@ from flashbench.history.asv_row import Cell
 from flashbench.history.model import History, Machine, Series
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools import benchmarks as foreign
-from flashbench.other_tools import document as documents
+from flashbench.other_tools import untrusted_json as documents
 from flashbench.other_tools.asv_file import Decoder, damaged
 from flashbench.other_tools.judge import judge_alone
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flashbench.builds.builder import cache_directory
 from flashbench.cost.money import read_prices
-from flashbench.history import record
+from flashbench.history import commit_record
 from flashbench.history.axis import axis
 from flashbench.revisions import ledger
 from flashbench.site.project_name import project_name
@@ -42,7 +42,11 @@ def inputs_key(source: Source) -> str:
     known = (source, commits, failed, prices, name)
     digest.update(repr(known).encode("utf-8", "surrogatepass"))
     newest = 0
-    for root in (_PACKAGE, source.results, record.path_of(source.results, "", "", "").parent):
+    for root in (
+        _PACKAGE,
+        source.results,
+        commit_record.path_of(source.results, "", "", "").parent,
+    ):
         for folder, folders, files in os.walk(root, followlinks=True):
             folders[:] = sorted(set(folders) - {"__pycache__"})
             for file in sorted(files):

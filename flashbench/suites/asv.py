@@ -11,8 +11,8 @@ from flashbench.other_tools import asv_conf
 from flashbench.pyproject import up_to_repository
 from flashbench.suites.asv_names import with_matches
 from flashbench.suites.checkouts import HOW_TO_BUILD, Checkout
-from flashbench.suites.document import SuiteCase, SuiteResult
 from flashbench.suites.driven import Driven, FailedError
+from flashbench.suites.suite_file import SuiteCase, SuiteResult
 
 # asv's own default is up to 10 s of samples; a launch repeats them.
 _SECONDS = 1.0

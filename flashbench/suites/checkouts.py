@@ -15,7 +15,7 @@ from flashbench.revisions.announced import Tell, build_one
 from flashbench.revisions.export import export
 from flashbench.revisions.project import Project
 from flashbench.revisions.revision import Revision
-from flashbench.suites.document import SuiteSide
+from flashbench.suites.suite_file import SuiteSide
 
 HOW_TO_BUILD = (
     "say how in [tool.flashbench.project] of pyproject.toml: build "

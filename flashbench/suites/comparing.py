@@ -22,13 +22,13 @@ from flashbench.measuring.device_seconds import until_deadline
 from flashbench.measuring.progress import Progress
 from flashbench.revisions.project import of_suite
 from flashbench.revisions.revision import resolve
-from flashbench.run import signals_as_interrupt, signals_ignored
-from flashbench.suites import document
+from flashbench.run_plan import signals_as_interrupt, signals_ignored
+from flashbench.suites import suite_file
 from flashbench.suites.asv import AsvPair, suite_folder
 from flashbench.suites.checkouts import Checkout, check_out, unbuilt
-from flashbench.suites.document import SuiteCase, SuiteLaunch, SuiteRun
 from flashbench.suites.judging import open_cases
 from flashbench.suites.pytest_runs import PytestPair, suite_of
+from flashbench.suites.suite_file import SuiteCase, SuiteLaunch, SuiteRun
 
 _SAVE_SECONDS = 5.0
 
@@ -76,7 +76,7 @@ def compare_suites(
         raise InvalidInputError(
             f"--asv {request.asv!r}: not a regular expression: {error}"
         ) from None
-    claim = claimed_as(document.load, path, "--run-file", force=force, tell=progress.note)
+    claim = claimed_as(suite_file.load, path, "--run-file", force=force, tell=progress.note)
     with progress, claim as known, scratch(cache_directory()) as folder:
         project = of_suite(start)
         if lacks := unbuilt(project):
@@ -225,6 +225,6 @@ def _interrupts(end: SuiteEnd, run: SuiteRun, path: Path) -> Iterator[None]:
 
 def _save(run: SuiteRun, path: Path) -> None:
     try:
-        document.save(run, path)
+        suite_file.save(run, path)
     except OSError as error:
         raise NotMeasuredError(f"{path}: cannot be saved: {error.strerror}") from None

@@ -14,7 +14,7 @@ from typing import Any
 from flashbench.builds.recipe import signal_name
 from flashbench.errors import NotMeasuredError
 from flashbench.suites.checkouts import Checkout
-from flashbench.suites.document import Status
+from flashbench.suites.suite_file import Status
 
 _DRIVER = Path(__file__).with_name("driver.py")
 

@@ -21,7 +21,7 @@ from flashbench.other_tools.compare import Match, Named
 from flashbench.other_tools.judge import ForeignReport
 from flashbench.pairing import Pairing
 from flashbench.report import Caveat, Report, launch_order
-from flashbench.suites.document import SuiteCase, SuiteResult, SuiteRun, SuiteSide
+from flashbench.suites.suite_file import SuiteCase, SuiteResult, SuiteRun, SuiteSide
 from flashbench.verdict import DECIDED, judge
 
 _TRIES = 2  # launches in which a case may fail before it is given up

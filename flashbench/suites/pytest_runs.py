@@ -12,7 +12,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.other_tools import pytest_benchmark
 from flashbench.process_group import run
 from flashbench.suites.checkouts import Checkout
-from flashbench.suites.document import SuiteCase, SuiteResult
+from flashbench.suites.suite_file import SuiteCase, SuiteResult
 
 _TOGETHER = 20  # tests in a process: the passes of a test are not far apart
 _LINES = 3  # of pytest's last words

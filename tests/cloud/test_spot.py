@@ -16,7 +16,7 @@ from flashbench.cli.cloud import run as cloud_run
 from flashbench.cli.cloud_job import choose_machines
 from flashbench.cli.cloud_machines import via_again
 from flashbench.cloud import order
-from flashbench.cloud.record import Record
+from flashbench.cloud.job_record import Record
 from flashbench.runfile import load
 
 

@@ -21,8 +21,8 @@ from flashbench.cli.run import command, plan_of
 from flashbench.errors import InvalidInputError
 from flashbench.fleet.gpus import Gpu, choose
 from flashbench.fleet.local import Slot, measure_on_slots
-from flashbench.measuring.document import plan_to_resume
-from flashbench.run import RunEnd
+from flashbench.measuring.run_document import plan_to_resume
+from flashbench.run_plan import RunEnd
 from flashbench.runfile import RunFile
 from flashbench.shard import Shard
 

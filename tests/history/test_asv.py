@@ -16,7 +16,7 @@ from asv.util import load_json
 
 import flashbench.source_hash
 from flashbench import runfile
-from flashbench.history import record, suite
+from flashbench.history import commit_record, suite
 from flashbench.revisions import Built, ledger, resolve
 from flashbench.revisions import Project as Settings
 from flashbench.revisions.export import export
@@ -98,13 +98,13 @@ class Project:
         row = document["results"][benchmark]
         return dict(zip(document["result_columns"], row, strict=False))
 
-    def record(self, commit: str) -> record.CommitRecord:
+    def record(self, commit: str) -> commit_record.CommitRecord:
         (path,) = (
             path
             for path in (self.asv / ".asv" / "flashbench" / MACHINE).glob(f"{commit}-*.json")
             if path.suffixes[-2:] != [".cpu", ".json"]
         )
-        return record.read(path)
+        return commit_record.read(path)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from history.project import CASES, make_repository, measure
 
 from flashbench.cli import main
-from flashbench.history import record
+from flashbench.history import commit_record
 
 GOLDEN = Path(__file__).parent / "golden"
 COMMITS = 80
@@ -54,7 +54,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = root / ".asv" / "results"
     measure(results, [commits[place] for place in places], level)
     for place in BROKEN:
-        path = record.path_of(results, "box", commits[place], "flashbench-py3.11")
+        path = commit_record.path_of(results, "box", commits[place], "flashbench-py3.11")
         path.parent.mkdir(parents=True, exist_ok=True)
         why = {"status": "missing header", "failure": "missing header: a.h: No such file"}
         build = {"key": "", "status": "missing header", "source_hash": "", "toolchain": {}}

@@ -8,7 +8,7 @@ import pytest
 from history.project import CASES, git, make_repository, measure, row, write_result
 
 from flashbench.errors import InvalidInputError
-from flashbench.history import record
+from flashbench.history import commit_record
 from flashbench.history.axis import axis
 from flashbench.history.folder import machine_folders
 from flashbench.history.load import load
@@ -83,7 +83,7 @@ def test_commits_of_other_lines_are_told_apart(project) -> None:
 def test_reasons_of_failed_builds_are_gaps(project) -> None:
     """What asv's environment recorded, and what the caller knows, say why a commit has nothing."""
     root, commits = project
-    path = record.path_of(root / "results", "box", commits[2], "flashbench-py3.11")
+    path = commit_record.path_of(root / "results", "box", commits[2], "flashbench-py3.11")
     path.parent.mkdir(parents=True)
     status = {"status": "missing header", "reason": "no build_config.h", "key": "", "toolchain": {}}
     kept = {
@@ -110,11 +110,17 @@ def test_records_are_inside_of_a_named_results_folder(tmp_path: Path) -> None:
     wrote there they are read, and asv's own folder has them where it always had."""
     results = tmp_path / "results"
     (tmp_path / "flashbench" / "cli").mkdir(parents=True)
-    assert record.path_of(results, "box", "a", "e") == results / ".flashbench" / "box" / "a-e.json"
+    assert (
+        commit_record.path_of(results, "box", "a", "e")
+        == results / ".flashbench" / "box" / "a-e.json"
+    )
     (tmp_path / "flashbench" / "box").mkdir()
-    assert record.path_of(results, "box", "a", "e").parent == tmp_path / "flashbench" / "box"
+    assert commit_record.path_of(results, "box", "a", "e").parent == tmp_path / "flashbench" / "box"
     usual = tmp_path / ".asv" / "results"
-    assert record.path_of(usual, "box", "a", "e").parent == tmp_path / ".asv" / "flashbench" / "box"
+    assert (
+        commit_record.path_of(usual, "box", "a", "e").parent
+        == tmp_path / ".asv" / "flashbench" / "box"
+    )
     (results / "box").mkdir(parents=True)
     (results / ".flashbench" / "box").mkdir(parents=True)
     assert machine_folders(results, None) == [results / "box"]
@@ -158,7 +164,7 @@ def test_a_failure_is_told_once_on_the_site(project, tmp_path, monkeypatch) -> N
         ledger.record(tmp_path / "cache" / "builds", root, tried)
         build = {"status": "built", "reason": "", "key": "", "toolchain": {}, "source_hash": ""}
         kept = {"commit": commit, "environment": "e", "status": status, "build": build}
-        path = record.path_of(root / "results", "box", commit, "e")
+        path = commit_record.path_of(root / "results", "box", commit, "e")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(kept | {"failure": f"{status}: no symbol x\n  in y.o"}))
     gaps = gather(Source(root, root / "results")).history.gaps

@@ -16,7 +16,7 @@ from flashbench.measuring.device_seconds import DeviceSeconds, until_deadline
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.process import BUDGET_GRACE_SECONDS, WorkerDiedError
 from flashbench.measuring.progress import Silent
-from flashbench.run import measure
+from flashbench.run_plan import measure
 from flashbench.runfile import load
 from flashbench.views.frame import machine_text
 

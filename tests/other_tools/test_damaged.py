@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flashbench.cli import main
 from flashbench.errors import FlashbenchError
-from flashbench.other_tools import document
+from flashbench.other_tools import untrusted_json
 from flashbench.other_tools.judge import report_foreign
 from flashbench.other_tools.read import read
 from flashbench.render import render
@@ -162,7 +162,7 @@ def test_too_large(tmp_path, monkeypatch):
     """A file beyond the limit is not read into memory."""
     path = tmp_path / "file.json"
     path.write_text(TEXTS["pyperf_a.json"])
-    monkeypatch.setattr(document, "MAX_BYTES", 1000)
+    monkeypatch.setattr(untrusted_json, "MAX_BYTES", 1000)
     with pytest.raises(FlashbenchError, match="too large"):
         _alone(path)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from flashbench.preflight import Check, Finding, PreflightReport
 from flashbench.preflight.finding import CannotCheck, Severity
-from flashbench.preflight.run import CheckRun
+from flashbench.preflight.perform import CheckRun
 from flashbench.views import preflight
 
 

@@ -10,7 +10,7 @@ from revisions.repository import Repository
 
 from flashbench.preflight import Finding, run
 from flashbench.preflight.build import next_step
-from flashbench.preflight.build.compiled import clean_build
+from flashbench.preflight.build.head_build import clean_build
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.source.tree import read_tree
 

@@ -13,12 +13,12 @@ from revisions.repository import Repository
 
 import flashbench
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.suites import document, pytest_runs
+from flashbench.suites import pytest_runs, suite_file
 from flashbench.suites.asv_names import modules, with_matches
 from flashbench.suites.comparing import begun
-from flashbench.suites.document import SuiteCase, SuiteLaunch, SuiteResult, SuiteRun, SuiteSide
 from flashbench.suites.judging import open_cases, report_suite
 from flashbench.suites.pytest_runs import PytestPair
+from flashbench.suites.suite_file import SuiteCase, SuiteLaunch, SuiteResult, SuiteRun, SuiteSide
 from flashbench.verdict import Outcome
 
 pytestmark = pytest.mark.slow
@@ -150,7 +150,7 @@ def test_setup_cache_runs_once_a_revision_and_asv_keeps_its_own(
     assert (project.root.parent / "made").read_text() == "xx"
     assert (project.root / ".asv/results/mine.json").read_text() == "{}"
     assert project.git("status", "--porcelain").strip() == ""
-    launches = document.load(measured[1]).launches
+    launches = suite_file.load(measured[1]).launches
     assert [launch.index for launch in launches] == list(range(len(launches)))
     assert max(len(launch.results) for launch in launches[2:]) <= 4  # what fails twice is given up
 
@@ -200,11 +200,11 @@ def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
     _, said = command.communicate()
     assert command.returncode == Exit.NOT_MEASURED
     assert f"--run-file '{path}'; the verdicts so far: flashbench compare '{path}'" in said
-    kept = document.load(path).launches
+    kept = suite_file.load(path).launches
     assert f"{path}: {len(kept)} launches, " in said
     before = kept[0]
     assert compare(project, *asked, "--launches", 2).returncode == Exit.UNDECIDED
-    assert document.load(path).launches[0] == before
+    assert suite_file.load(path).launches[0] == before
 
 
 def test_pytest_benchmarks_are_measured_in_pairs_of_processes(project: Repository) -> None:
@@ -215,7 +215,7 @@ def test_pytest_benchmarks_are_measured_in_pairs_of_processes(project: Repositor
     assert done.returncode == Exit.UNDECIDED, done.stderr
     rows = {row["case"]: row for row in json.loads(done.stdout)["rows"]}
     assert list(rows) == ["tests/bench.py::test_work", "tests/bench.py::test_wrong"]
-    passes = document.load(path).launches[1].results[0]
+    passes = suite_file.load(path).launches[1].results[0]
     assert (len(passes.a), len(passes.b)) == (2, 2)
     assert rows["tests/bench.py::test_work"]["speedup"] < 0.7
 
@@ -375,11 +375,11 @@ def test_numbers_without_a_ratio_are_not_measured() -> None:
 def test_damaged_files_are_refused(tmp_path: Path, damage: str) -> None:
     """One line, whatever is in them."""
     path = tmp_path / "suite.json"
-    document.save(_run([1.0]), path)
+    suite_file.save(_run([1.0]), path)
     text = path.read_text()
     name = damage.partition(":")[0]
     path.write_text(
         text[: len(text) // 2] if name == damage else text.replace(name, f'{damage},"x"', 1)
     )
     with pytest.raises(InvalidInputError, match=str(path)):
-        document.load(path)
+        suite_file.load(path)

@@ -3,7 +3,7 @@
 from flashbench.preflight.build import (
     architecture_list,
     block_size,
-    compiled,
+    head_build,
     shared_memory,
     stale,
     tools,
@@ -25,11 +25,11 @@ CHECKS: tuple[Check[BuildSubject], ...] = (
         "build requirements", "the first build ends with an import error", tools.build_requirements
     ),
     Check("torch", "there is no baseline, and nothing to compile against", tools.torch),
-    Check("clean build", "what builds here builds nowhere else", compiled.clean_build),
+    Check("clean build", "what builds here builds nowhere else", head_build.clean_build),
     Check(
         "shared memory", "the kernel is refused when it is launched", shared_memory.shared_memory
     ),
     Check("block size", "the kernel is refused when it is launched", block_size.block_size),
-    Check("spills", "registers that do not fit go through memory", compiled.spills),
+    Check("spills", "registers that do not fit go through memory", head_build.spills),
     Check("stale library", "old code is measured as new", stale.stale_library),
 )

@@ -3,7 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from flashbench.preflight.build.launches import LAUNCH, Asked, KernelLaunch, launches_of, shown
+from flashbench.preflight.build.kernel_launches import (
+    LAUNCH,
+    Asked,
+    KernelLaunch,
+    launches_of,
+    shown,
+)
 from flashbench.preflight.build.resources import DYNAMIC_SHARED, KernelUse
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding

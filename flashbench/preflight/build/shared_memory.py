@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from flashbench.preflight.build.launches import Asked, SharedSize, shown, sizes_of
+from flashbench.preflight.build.kernel_launches import Asked, SharedSize, shown, sizes_of
 from flashbench.preflight.build.resources import DYNAMIC_SHARED, STATIC_SHARED, KernelUse
 from flashbench.preflight.build.subject import BuildSubject
 from flashbench.preflight.finding import CannotCheck, Finding

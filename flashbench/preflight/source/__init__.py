@@ -11,13 +11,13 @@ from flashbench.preflight.source.called_names import name_not_bound
 from flashbench.preflight.source.clean_clone import file_not_in_git
 from flashbench.preflight.source.conflicts import merge_conflict
 from flashbench.preflight.source.constants import macro_against_constant
-from flashbench.preflight.source.damage import damaged_repository
+from flashbench.preflight.source.damaged_repository import damaged_repository
 from flashbench.preflight.source.defines import macros_of_the_build
 from flashbench.preflight.source.headers import header_not_in_git, missing_header
 from flashbench.preflight.source.instantiations import missing_instantiation
 from flashbench.preflight.source.libraries import library_not_built
 from flashbench.preflight.source.modules import wrong_module_name
-from flashbench.preflight.source.project import project_settings
+from flashbench.preflight.source.project_settings import project_settings
 from flashbench.preflight.source.symbols import bound_but_not_built
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.preflight.source.units import listed_but_missing, submodule_not_as_recorded

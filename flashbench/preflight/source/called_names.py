@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
 from flashbench.preflight.fixes import edit
-from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.in_git import how_to_get
 from flashbench.preflight.source.libraries import LOADERS, is_made, makes_libraries
 from flashbench.preflight.source.listings import add_to_build

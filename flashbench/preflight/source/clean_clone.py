@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from flashbench.builds.content import HEADERS, UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
-from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.generated import may_be_generated
 from flashbench.preflight.source.in_git import absent_from_clone, how_to_get, outermost_untracked
 from flashbench.preflight.source.left_out import INSTANTIATES

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flashbench.preflight.finding import Finding
 from flashbench.preflight.fixes import edit
 from flashbench.preflight.source.cmake import cmake_file, is_cmake
-from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.constants import constants_of
 from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build

@@ -15,7 +15,7 @@ from flashbench.preflight.source.absent_folders import (
     absent_folders,
     mistyped,
 )
-from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.computed_includes import computed_includes
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.generated import generated, may_be_fetched

@@ -10,7 +10,7 @@ from itertools import product
 from flashbench.builds.content import HEADERS, UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, in_short
 from flashbench.preflight.fixes import edit, rename
-from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.cxx import split_arguments
 from flashbench.preflight.source.dispatch import dispatched
 from flashbench.preflight.source.generated import macro_with, written_by_a_generator

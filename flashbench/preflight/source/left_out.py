@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from flashbench.builds.content import UNITS
-from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.in_git import gone_folder, how_to_get
 from flashbench.preflight.source.listings import add_to_build
 from flashbench.preflight.source.removed import removed_files

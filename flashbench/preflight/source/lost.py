@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from flashbench.preflight.source.cmake import base_of
-from flashbench.preflight.source.compiled import named_units
+from flashbench.preflight.source.compiled_units import named_units
 from flashbench.preflight.source.listings import include_folders, is_build
 from flashbench.preflight.source.references import references_of, settings_of
 from flashbench.preflight.source.removed import removed_files

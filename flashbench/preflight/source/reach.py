@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from flashbench.preflight.source.cmake import cmake_file, evaluated, is_cmake
-from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.cxx import Include
 from flashbench.preflight.source.generated import generated
 from flashbench.preflight.source.lines import line_of

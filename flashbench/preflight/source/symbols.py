@@ -9,7 +9,7 @@ from functools import lru_cache
 from flashbench.builds.content import HEADERS, UNITS
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.fixes import edit, replace
-from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.functions import (
     Declaration,
     Definition,

@@ -10,7 +10,7 @@ from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_shor
 from flashbench.preflight.fixes import edit, replace
 from flashbench.preflight.source.absent_folders import absent_folders
 from flashbench.preflight.source.cmake import base_of
-from flashbench.preflight.source.compiled import build_of
+from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.conflicts import conflict_line
 from flashbench.preflight.source.generated import generated, may_be_generated
 from flashbench.preflight.source.headers import needed_folders, needed_modules

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashbench.bisect.outlook import simulated
+from flashbench.bisect.simulated_search import simulated
 
 
 @given(st.integers(1, 64))

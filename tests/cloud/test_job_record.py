@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
-from flashbench.cloud import record
+from flashbench.cloud import job_record
 from flashbench.cloud.follow import take_home
 from flashbench.cloud.job import RemoteJob
+from flashbench.cloud.job_record import Record
 from flashbench.cloud.order import prepare
-from flashbench.cloud.record import Record
 from flashbench.errors import InvalidInputError
 from flashbench.runfile import Costs, save
 
@@ -38,16 +38,16 @@ def test_a_damaged_record_says_how_to_forget_it(content: str) -> None:
     text = (good.place / "job.json").read_text()
     file.write_text(text if content == "OTHER" else content)
     with pytest.raises(InvalidInputError, match=rf"to forget the job: rm -r {bad.place}$"):
-        record.read(bad.name)
-    assert record.read(good.name) == good
-    assert record.measured_on("box") == ("cuda", "A GPU")
+        job_record.read(bad.name)
+    assert job_record.read(good.name) == good
+    assert job_record.measured_on("box") == ("cuda", "A GPU")
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a.b", "é x"])
 def test_a_name_is_no_path(name: str) -> None:
     """It never leads out of the folder of jobs."""
     with pytest.raises(InvalidInputError, match="is no name of a job"):
-        record.read(name)
+        job_record.read(name)
 
 
 def test_a_run_file_that_cannot_be_written_is_no_reason_to_keep_a_machine(tmp_path: Path) -> None:

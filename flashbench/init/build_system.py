@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from flashbench.init.functions import Function
+from flashbench.init.attention_functions import Function
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.pyproject import read_pyproject
 from flashbench.revisions import backend
