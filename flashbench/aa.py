@@ -224,10 +224,8 @@ def _cut(pairing: Pairing, start: int, stop: int) -> Pairing:
 def _at_any_look(
     groups: Sequence[list[Pairing]], launches: int, tolerance: float, alpha: float
 ) -> list[dict[int, _Looked]]:
-    """Of each group, the outcome of each measured case, by its index.
-
-    Like `compare`, looks after each launch and drops a case once it is decided.
-    """
+    """The outcome of each measured case, by its index, for each group. Like `compare`, looks after
+    each launch and drops a case once it is decided."""
     kept = [list(group) for group in groups]
     undecided = _Looked(Outcome.UNDECIDED, alarm=False)
     found = [{i: undecided for i, p in enumerate(g) if p.failure is None} for g in groups]
@@ -252,7 +250,7 @@ def _at_any_look(
 def _outcomes(
     groups: Sequence[list[Pairing]], tolerance: float, alpha: float, *, anytime: bool
 ) -> list[dict[int, Outcome]]:
-    """Of each group, the verdict of each case that has launches, by index."""
+    """The verdict of each case that has launches, by index, for each group."""
     return [
         {
             index: outcome_alone(comparison, tolerance)

@@ -122,8 +122,9 @@ class Loaded:
     def refuses(self, error: Exception) -> bool:
         """Whether the error says "not supported" rather than "broken".
 
-        NotImplementedError from any candidate; from our extension also ValueError and TypeError,
-        with which it names an unsupported argument; from SDPA, that no backend supports the case.
+        NotImplementedError from any candidate; ValueError and TypeError too from our extension,
+        which rejects unsupported arguments with them; from SDPA, an error that no backend supports
+        the case.
         """
         if isinstance(error, NotImplementedError):
             return True

@@ -43,10 +43,11 @@ def backward(
 
 
 class _Attention(torch.autograd.Function):
-    """Attention; the log-sum-exp of each row is kept for the backward.
+    """Attention; keeps the log-sum-exp of each row for the backward.
 
-    Without setup_context, for which torch binds a signature's arguments in every call: a quarter of
-    a tiny one."""
+    Defines no setup_context: with one, torch binds a signature's arguments in every call, a quarter
+    of a tiny one.
+    """
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> Tensor:

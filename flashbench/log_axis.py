@@ -15,7 +15,8 @@ _STEPS = (
 
 
 class LogAxis:
-    """Map positive numbers, of which two differ, to positions between `start` and `end`."""
+    """Map positive numbers, at least two of them different, to positions between `start` and
+    `end`."""
 
     def __init__(self, numbers: Sequence[float], start: float = 0, end: float = 1) -> None:
         self._low, self._high = min(numbers), max(numbers)

@@ -108,7 +108,7 @@ def keep(learned: Noise | Ceilings, file: Path) -> None:
 
 
 def identify(environment: Environment, device: str) -> tuple[str, int]:
-    """The device's name and thread count, by which profiles are matched."""
+    """The device's name and thread count, the key of its profile."""
     if device == "cuda":
         return environment.gpu, 0
     return environment.cpu, environment.threads

@@ -40,7 +40,7 @@ ANY = ProjectCases()
 
 
 def read(path: Path, document: dict[str, Any]) -> ProjectCases:
-    """Those of a pyproject.toml. Raises InvalidInputError naming file and key."""
+    """Read the cases of a pyproject.toml. Raises InvalidInputError naming file and key."""
     table = table_of(path, document, NAME)
     known = [one.name for one in fields(ProjectCases)]
     found: dict[str, Any] = {}

@@ -95,7 +95,7 @@ def measure(
 
 
 def _warmed_up(plan: Plan, progress: Progress) -> Plan:
-    """Let built revisions compile what they compile when called; adds the seconds to the builds."""
+    """Call built revisions once, so that they compile; adds the seconds to the builds."""
     if not plan.import_roots:
         return plan
     from flashbench.revisions.warm_up import LaunchCalls, compiling, warm_up

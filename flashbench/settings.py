@@ -72,7 +72,7 @@ class SettingsCommand(click.Command):
 
     @property
     def table(self) -> str:
-        """Of [tool.flashbench]."""
+        """The table [tool.flashbench]."""
         return str(self.name)
 
     def settings(self, path: Path, commands: Sequence[str]) -> dict[str, Any]:

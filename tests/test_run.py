@@ -262,7 +262,7 @@ def test_resume_refuses_another_build(tmp_path: Path) -> None:
     done = flashbench("--resume", path, "--launches", 3, **here)
     assert done.returncode == 2
     assert lines(done)[-1].endswith(
-        "cannot go on, the build of candidate f changed (source hash differs); "
+        "cannot be resumed, the build of candidate f changed (source hash differs); "
         "measure into a new file"
     )
     assert path.read_bytes() == before

@@ -114,7 +114,7 @@ def finished(end: RunEnd, file: Path) -> Run:
 
 
 def _of_candidates(candidates: Callables | None, tell: Callable[[str], None]) -> dict[str, Any]:
-    """The fields of a Plan that say whom to measure."""
+    """The fields of a Plan that say which candidates to measure."""
     project = find(Path.cwd())
     root = "" if project is None else str(project.import_root)
     if candidates is not None:

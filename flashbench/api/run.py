@@ -44,7 +44,7 @@ class Run(Shown):
 
     @property
     def complete(self) -> bool:
-        """Whether every launch of the plan is there."""
+        """Whether it has every launch of the plan."""
         done = sum(launch.complete for launch in self.file.launches)
         return done >= self.file.settings.launches
 
@@ -74,7 +74,7 @@ class Run(Shown):
         )
 
     def to_dataframe(self, view: View | Literal["samples"] = "speedup") -> "DataFrame":
-        """As of `Shown`; view "samples" has a row for each sample: `case`, `candidate`, `launch`,
+        """See `Shown`; view "samples" has a row for each sample: `case`, `candidate`, `launch`,
         `block`, `metric` and `seconds` of a call."""
         if view != "samples":
             return super().to_dataframe(view)
@@ -94,11 +94,11 @@ class Run(Shown):
         return dataframe(columns)
 
     def document(self, view: View = "speedup") -> Document:
-        """As of `Shown`."""
+        """See `Shown`."""
         return document(self.file, view=view, times=True)
 
     def figures(self) -> "list[Figure]":
-        """As of `Shown`: those of `flashbench report`."""
+        """The figures of `flashbench report`."""
         from flashbench.reports.chapter import figures
 
         return figures(report_one(self.file), ())

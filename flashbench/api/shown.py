@@ -1,4 +1,4 @@
-"""Shown: what has a table, as text, as a DataFrame, as a figure, and by itself in a notebook."""
+"""Shown: results with a table, as text, DataFrame, figure and notebook output."""
 
 import math
 from typing import TYPE_CHECKING, Any, Literal

@@ -64,8 +64,8 @@ class Verdicts(Shown):
         return len(self.report.comparisons)
 
     def exit_code(self, allow: Collection[str] = ()) -> int:
-        """That of `flashbench compare`: 0 pass, 1 SLOWER or WRONG, 3 undecided, 4 not measured.
-        allow: "undecided" and "not-measured" let these pass."""
+        """The exit code of `flashbench compare`: 0 pass, 1 SLOWER or WRONG, 3 undecided, 4 not
+        measured. allow: "undecided" and "not-measured" let these pass."""
         return Exit.PASS if self._same_build else exit_code(self.report.verdicts, allow)
 
     @property
@@ -74,7 +74,7 @@ class Verdicts(Shown):
         return self.exit_code() == Exit.PASS
 
     def document(self, view: View = "speedup") -> Document:
-        """As of `Shown`. Other tools' files have one view."""
+        """See `Shown`. Other tools' files have one view."""
         if self._foreign is not None:
             from flashbench.views import other_tools
 
@@ -86,7 +86,7 @@ class Verdicts(Shown):
         return speedup.document(self.report, gate=True, times=True)
 
     def figures(self) -> "list[Figure]":
-        """As of `Shown`."""
+        """See `Shown`."""
         from flashbench.reports import speedups
 
         if self._foreign is not None or self._same_build:

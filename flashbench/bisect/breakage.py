@@ -131,7 +131,7 @@ def _found(
     elif len(fault.candidates) > 1:
         outcome = Conclusion.HIDDEN
         answer = f"{last}; the first that {fails} is one of {len(fault.candidates)} "
-        answer += f"commits, of which {len(fault.candidates) - 1} cannot be told"
+        answer += f"commits; {len(fault.candidates) - 1} of them could not be tested"
     else:
         outcome = Conclusion.FOUND
         answer = f"{last}; first that {fails}: {_name(asked, fault.first)}: "

@@ -101,7 +101,7 @@ class LaunchesOnDemand:
         return report_pair(runfile.load(path))
 
     def known(self, commit: Built, case: Case) -> list[float]:
-        """The results of earlier launches of a commit; none if its file is of other builds."""
+        """The results of earlier launches of a commit; none if its file holds other builds."""
         run = self._known(commit)
         return self._ratios(run, case) if run is not None and case in run.cases else []
 
@@ -172,7 +172,7 @@ class LaunchesOnDemand:
         return self.directory / f"{commit.revision.commit}.json"
 
     def _known(self, commit: Built) -> RunFile | None:
-        """The run file of a commit, if it is of the builds being compared."""
+        """The run file of a commit, if it holds the builds being compared."""
         path = self._path(commit)
         if not path.exists():
             return None

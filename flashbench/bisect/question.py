@@ -1,4 +1,4 @@
-"""The question to the commits of a range, answered by builds or by launches."""
+"""The question that builds or launches answer for each commit of a range."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What a search for a slowdown will take: its launches, by searches that are simulated."""
+"""Forecast the launches of a search for a slowdown by simulating searches."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class SearchLaunches:
 def launches_of_search(
     suspects: int, ends: Work, known: Experience, tolerance: float, confidence: float
 ) -> SearchLaunches:
-    """Of the two ends until they are told apart, then of commits between them, for a slowdown of
+    """Launches of the two ends until they differ, then of commits between them, for a slowdown of
     `sought_change`. suspects: commits that may have caused it; ends: launches of both ends, at
     most."""
     parts, why = parts_until_decided(ends, known, tolerance, confidence, sought=True)

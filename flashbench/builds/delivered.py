@@ -6,9 +6,8 @@ from pathlib import Path
 
 
 def copy_delivered(delivered: Path, target: Path) -> None:
-    """Copy the files below one directory into another, replacing what is there.
-
-    Never writes through a link that comes with the revision: the link is replaced."""
+    """Copy the files below one directory into another, replacing existing ones. Never writes
+    through a link that comes with the revision: the link is replaced."""
     for folder, _, files in os.walk(delivered):
         for name in files:
             source = Path(folder) / name

@@ -155,7 +155,7 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
     most = halving if options["quick"] else builds
     tell(
         f"{asked.graph.size} commits, {builds} different builds; at least "
-        f"{min(halving, builds)} builds, {most} at the most, {jobs} at once"
+        f"{min(halving, builds)} builds, at most {most}, {jobs} at once"
     )
     _tell_plan(asked, options)
     return find_breakage(

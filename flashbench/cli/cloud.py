@@ -222,7 +222,8 @@ def _awaited(order: "Order") -> int:
         order.finish()
     except KeyboardInterrupt:
         raise NotMeasuredError(
-            f"interrupted; the job goes on: flashbench cloud fetch {name}, or cloud stop {name}"
+            f"interrupted; the job keeps running: flashbench cloud fetch {name}, or cloud stop "
+            f"{name}"
         ) from None
     return _printed(order)
 
@@ -252,7 +253,7 @@ def _preflight() -> None:
         click.echo(view.text(report), err=True, nl=False)
         raise NotMeasuredError(
             f"preflight found {len(report.errors)} errors, which would fail on a machine that is "
-            "paid for; --no-preflight goes on nevertheless"
+            "paid for; --no-preflight continues anyway"
         )
 
 

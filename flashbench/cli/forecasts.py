@@ -260,8 +260,8 @@ def _add_builds(
     searched: "Sequence[Revision]" = (),
     looks: Seconds = _NONE,
 ) -> None:
-    """Add the builds missing from the cache, which is empty on another machine, and the checks of
-    builds. searched: further revisions, of which a search looks at `looks`."""
+    """Add the builds missing from the cache (all of them on another machine) and the checks of
+    builds. searched: further revisions; a search looks at `looks` of them."""
     from flashbench.builds import cache_directory
     from flashbench.revisions import pending_builds
 

@@ -86,8 +86,8 @@ def pair_of(options: dict[str, Any]) -> "Pair":
 
 
 def price_options(options: dict[str, Any], machine: str = "") -> dict[str, Any]:
-    """Of a `Plan`: what an hour costs, and the seconds of the budget. machine: the device's name,
-    where it is not that of the machine here.
+    """The fields of a `Plan` with the hourly price and the budget in seconds. machine: the device's
+    name, if it is another machine's.
 
     InvalidInputError for a budget in money without a rate.
     """
@@ -135,9 +135,9 @@ def device_of(wanted: str) -> str:
 def default_tolerance(
     context: click.Context, options: dict[str, Any], resumed: "RunFile | None" = None
 ) -> float:
-    """A comparison's tolerance: that of flag or setting; else of the file that is resumed, which a
-    newer profile must not refuse; else the default, or what the machine's profile says can be had.
-    """
+    """The tolerance of a comparison: from flag or setting; else from the resumed file, which a
+    newer profile must not refuse; else the default, or the tolerance that the machine's profile
+    says it can reach."""
     tolerance: float = options["tolerance"]
     if context.get_parameter_source("tolerance") is not ParameterSource.DEFAULT:
         return tolerance
@@ -194,7 +194,8 @@ def refuse_given(context: click.Context, refused: Callable[[str], bool], why: st
 
 
 def cases_to_bisect(context: click.Context) -> "list[Case]":
-    """Those of `bisect --case`. Raises InvalidInputError for options that do not go together."""
+    """The cases of `bisect --case`. Raises InvalidInputError for options that do not go
+    together."""
     options = context.params
     purpose = options["purpose"]
     if purpose == "speed":

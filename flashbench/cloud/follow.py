@@ -52,7 +52,7 @@ class Follower:
                 now = time.monotonic()
                 if gone is None:
                     gone = now
-                    self.tell(f"{error}; the job goes on without us, trying again")
+                    self.tell(f"{error}; the job keeps running, trying again")
                 if now - gone > self.patience:
                     raise
             else:

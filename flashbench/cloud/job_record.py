@@ -60,8 +60,8 @@ class Record(msgspec.Struct, frozen=True):
 
     @property
     def paid(self) -> Costs:
-        """What the run file lacks: seconds of lost machines, and those that rented ones are paid
-        for until now, of which the last lives no longer than its limit."""
+        """What the run file lacks: seconds of lost machines, and the paid time of rented ones until
+        now; the last lives no longer than its limit."""
         life = self.machine.life if self.machine and self.rented_since else 0
         rented = self.rented_before + min(life, time.time() - self.rented_since)
         return Costs(lost_seconds=self.lost_seconds, rented_seconds=round(rented, 3))
@@ -108,7 +108,7 @@ def paid_seconds(run_files: Sequence[Path]) -> float:
 
 
 def paid_for(run_file: Path) -> Costs:
-    """What lost machines spent on a run file of which nothing came home."""
+    """What lost machines spent on a run file whose results never came home."""
     if run_file.exists():  # and has it
         return Costs()
     of_it = [one for one in _all() if one.run_file == str(run_file) and one.code is None]
@@ -116,8 +116,8 @@ def paid_for(run_file: Path) -> Costs:
 
 
 def remembered(asked: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """These lines, or those of the first time that `asked` was asked: the shards of a command, by
-    which it finds its jobs again."""
+    """These lines, or those stored when `asked` was first asked: the shards of a command, by which
+    it finds its jobs again."""
     name = hashlib.sha256("\0".join(asked).encode(errors="surrogateescape")).hexdigest()[:10]
     file = made_home() / f"shards-{name}"
     if not file.exists():

@@ -187,7 +187,7 @@ class Order:
             raise NotMeasuredError(
                 f"the spot machine is gone, and {left} s are too few for another"
             )
-        self.tell(f"the spot machine is gone; going on with another, for {left} s at the most")
+        self.tell(f"the spot machine is gone; continuing on another, for at most {left} s")
         self.begin()
 
     def deliver(self) -> None:
@@ -202,7 +202,7 @@ class Order:
             self.tell(f"warning: {error}")
 
     def where(self) -> str:
-        """Where the results of an unreachable machine may be, and how to go on."""
+        """Where the results of an unreachable machine may be, and how to resume."""
         machine, name, place = self.record.machine, self.record.name, self.record.place
         came = f"what came home is in {self.results}; " if any(self.results.glob("*")) else ""
         if machine is None:

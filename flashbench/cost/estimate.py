@@ -73,7 +73,7 @@ class Start:
     later: float
 
     def seconds(self, launches: float, fresh: float) -> float:
-        """Of all these launches, of which at most `fresh` start workers anew."""
+        """Seconds of all these launches; at most `fresh` of them start workers anew."""
         fresh = min(fresh, launches)
         return fresh * self.first + (launches - fresh) * self.later
 
@@ -86,7 +86,7 @@ class Known(Protocol):
     def around(self, case: Case) -> Around: ...
 
     def start(self, processes: int, candidates: Sequence[str]) -> Start:
-        """Of a launch with this many processes, which import these."""
+        """Seconds to start a launch with this many processes, which import these."""
         ...
 
 

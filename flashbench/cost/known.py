@@ -202,7 +202,7 @@ class Experience:
         return self._like[case, spec]
 
     def _measured_of(self, case: Case) -> list[tuple[float, Case, CaseCost]]:
-        """Those of `_measured` that are of the case's operation."""
+        """The entries of `_measured` that belong to the case's operation."""
         return [one for one in self._measured if one[1].operation == case.operation]
 
     @cached_property

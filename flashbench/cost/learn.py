@@ -204,6 +204,6 @@ def _mean(found: Sequence[CandidateCost], known: CandidateCost | None) -> Candid
 
 
 def _blend(known: float | None, new: Sequence[float]) -> float:
-    """The mean, in which the latest launches count the most."""
+    """The mean, weighted towards the latest launches."""
     old = 0.0 if known is None else _OLD ** len(new)
     return old * (known or 0.0) + (1 - old) * fmean(new)

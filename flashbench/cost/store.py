@@ -24,7 +24,7 @@ _MOST_CASES, _MOST_RATIOS = 5000, 40
 
 
 class CandidateCost(msgspec.Struct, kw_only=True, frozen=True):
-    """As `estimate.Speed`."""
+    """See `estimate.Speed`."""
 
     call: float
     fixed: float
@@ -33,7 +33,7 @@ class CandidateCost(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class CaseCost(msgspec.Struct, kw_only=True):
-    """As `estimate.Around`, plus the cost of each candidate, by its spec. spread: the standard
+    """See `estimate.Around`; adds the cost of each candidate, by its spec. spread: the standard
     deviation of a log-ratio between launches, from `launches` of them; 0: unknown."""
 
     every: float
@@ -44,7 +44,8 @@ class CaseCost(msgspec.Struct, kw_only=True):
 
 
 class StartCost(msgspec.Struct, frozen=True):
-    """As `estimate.Start`. later: None if there was none; shortest: of those not forked."""
+    """See `estimate.Start`. later: None if there was none; shortest: the shortest start that was
+    not forked."""
 
     first: float
     later: float | None
@@ -111,7 +112,7 @@ def start_key(processes: int, candidates: Iterable[str]) -> str:
 
 
 def words(name: str) -> set[str]:
-    """Of a device's name: those of H100-80GB are in NVIDIA H100 80GB HBM3."""
+    """The words of a device's name: those of H100-80GB are in NVIDIA H100 80GB HBM3."""
     return set(re.findall(r"[a-z0-9.]+", name.lower()))
 
 

@@ -144,7 +144,7 @@ class Parts:
             self.directory.rmdir()
 
     def _make_directory(self) -> None:
-        """Nobody else may write here: Slurm tasks unpickle its contents."""
+        """Create a directory that only this user can write: Slurm tasks unpickle its contents."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = self.directory.lstat()

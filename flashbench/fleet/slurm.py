@@ -231,7 +231,7 @@ def _awaited(cluster: Cluster, job: str, shards: Sequence[int], how: str) -> dic
         with signals_as_interrupt():
             return cluster.wait(job, shards)
     except KeyboardInterrupt:
-        raise NotMeasuredError(f"interrupted; job {job} goes on: {how}") from None
+        raise NotMeasuredError(f"interrupted; job {job} keeps running: {how}") from None
 
 
 @dataclass(frozen=True)

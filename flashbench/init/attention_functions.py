@@ -41,7 +41,7 @@ class Parameter:
 @dataclass(frozen=True)
 class Function:
     """A function that may be the one to measure. module, path: its dotted module and the import
-    root; of C, which is loaded by ctypes, no module. numpy: whether it takes NumPy's arrays."""
+    root; a C function, loaded by ctypes, has no module. numpy: whether it takes NumPy arrays."""
 
     file: str
     line: int

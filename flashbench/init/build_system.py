@@ -65,7 +65,7 @@ def _cmake(folder: str) -> tuple[str, ...]:
 
 
 def _of_library(tree: SourceTree, function: Function, makefile: str) -> FoundBuild:
-    """Of a function of C: a shared library."""
+    """The build of a C function: a shared library."""
     if makefile:
         named = _LIBRARY.search(tree.read(makefile).text)
         if named:

@@ -196,8 +196,8 @@ def _check(subject: _Subject, problem: Problem, clock: Clock) -> None:
 
 
 def _prove(subject: _Subject, problem: Problem, clock: Clock) -> None:
-    """Fail a candidate that runs another revision's code, even if it is wrong: it may not be to
-    blame."""
+    """Fail a candidate that runs another revision's code, whether its result is right or wrong: the
+    error may not be its own."""
     disproof = subject.loaded.disproof
     if disproof is None or subject.result.status not in ("ok", "wrong"):
         return

@@ -1,4 +1,4 @@
-"""What to measure, in which order: a function of the seed, so a run can be resumed."""
+"""What to measure, and in which order: a function of the seed, so that a run can be resumed."""
 
 import hashlib
 import random

@@ -64,7 +64,7 @@ class Problem:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the results; empty if there is one, which needs none."""
+        """Names of the results; empty for a single one, which needs none."""
         return self._operation.results
 
     def parts(self, out: Any) -> tuple[Any, ...]:
@@ -184,8 +184,8 @@ class Problem:
         return out.index_select(dimension, self._rows.to(out.device))
 
     def _answer(self, results: list[Output]) -> list[tuple[Tensor, Tensor]]:
-        """Of each result: the truth of the inputs as they are, and the baseline's that is farthest
-        from it."""
+        """For each result: its truth for the current inputs, and the baseline result farthest from
+        it."""
         truth = self.parts(self._operation.truth(self.case, self._inputs, self._rows))
         answers = []
         for place, expected in enumerate(truth):

@@ -353,7 +353,7 @@ class Scheduler:
             self.run.environment, self.run.candidates = ready.environment, candidates
         if changed := difference(self.run, ready.environment, candidates):
             raise InvalidInputError(
-                f"{self.path}: cannot go on, {changed}; measure into a new file"
+                f"{self.path}: cannot be resumed, {changed}; measure into a new file"
             )
 
     def _check_loaded(self) -> None:

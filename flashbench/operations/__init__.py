@@ -66,12 +66,13 @@ def named(name: str) -> Operation:
 
 
 def know(operation: Operation) -> None:
-    """Let `named` find an operation of a project."""
+    """Register an operation of a project, so that `named` finds it."""
     of_projects[operation.name] = operation
 
 
 def of(case: Case) -> Operation:
-    """The operation of a case. Of a file's case it may be unknown here: that has only words."""
+    """The operation of a case. A file's case may belong to an operation that is unknown here: it
+    then has only words."""
     found = BUILT_IN.get(case.operation) or of_projects.get(case.operation)
     return found or _Unknown(case)
 

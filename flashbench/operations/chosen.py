@@ -8,9 +8,9 @@ from flashbench.pyproject import find_pyproject, read_pyproject, table_of
 
 
 def chosen(name: str | None, *, of_revisions: bool = False) -> str:
-    """The operation that a flag or else the project names, known from now on.
+    """Register and return the operation named by a flag, else by the project.
 
-    of_revisions: the project's, by which revisions are checked, must be it or have the same
+    of_revisions: it must be the project's own, by which revisions are checked, or have the same
     candidates. Raises InvalidInputError.
     """
     file = find_pyproject(Path.cwd())

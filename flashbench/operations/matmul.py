@@ -55,8 +55,8 @@ class Matmul(Operation):
         return (a if rows is None else a[rows.to(a.device)]).double() @ b.double()
 
     def rounding(self, case: Case, expected: "Tensor", dtype: "torch.dtype") -> float:
-        """Of the result, and of k sums in float32, one after the other: another order than torch's
-        is no error."""
+        """The rounding error of the result, plus that of k float32 sums taken one after the other:
+        another order than torch's is no error."""
         import torch
 
         return super().rounding(case, expected, dtype) + case.sizes["k"] * torch.finfo().eps

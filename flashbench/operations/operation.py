@@ -225,11 +225,11 @@ class Operation:
         return "; ".join(parts)
 
     def shape_panel(self, case: Case) -> tuple[tuple[str | int, ...], list[str]]:
-        """Of a panel of shapes: its place among others, and what its title says."""
+        """The sort key of a panel of shapes, and the words of its title."""
         return tuple(case.options.values()), list(case.options.values())
 
     def shape_in_panel(self, case: Case) -> str:
-        """Of a row: what the panel's title does not say."""
+        """The label of a row: what the panel's title leaves out."""
         return " ".join(f"{name} {value}" for name, value in case.sizes.items())
 
     shape_caption: str = "A row is a shape."
@@ -287,7 +287,7 @@ class Operation:
         return [self.bind(self.load_baseline("").call, inputs)()]
 
     def load_baseline(self, backend: str) -> Baseline:
-        """One of `backends`; "": the default."""
+        """Load one of `backends`; "": the default."""
         if not backend:
             return Baseline(self.eager())
         import torch

@@ -64,11 +64,9 @@ class AsvRow(msgspec.Struct):
         return math.prod(map(len, self.params))
 
     def columns(self, names: Sequence[str]) -> list[Numbers | None]:
-        """The named columns, of which the first is "result"; None for one that the file lacks.
-
+        """The named columns, the first of which is "result"; None for a column that the file lacks.
         All are None if no combination has a result: asv then writes a single null. Raises
-        ValueError if a column does not fit the parameters.
-        """
+        ValueError if a column does not fit the parameters."""
         kept, count = self._columns, self.combinations
         if isinstance(kept, _Columns):
             found = [getattr(kept, name) for name in names]
@@ -230,7 +228,7 @@ def _plain(file: _PlainFile, path: Path) -> AsvFile:
 
 
 def _finite(durations: dict[str, float | None]) -> dict[str, float]:
-    """Those that are known and can be one."""
+    """The values that are known and finite."""
     return {name: one for name, one in durations.items() if one and 0 < one < math.inf}
 
 

@@ -82,7 +82,7 @@ def run(
     from flashbench.preflight import build
     from flashbench.preflight.build.subject import BuildSubject
 
-    tell(f"building HEAD from a clean export, for {timeout:g} s at the most")
+    tell(f"building HEAD from a clean export, for at most {timeout:g} s")
     subject = BuildSubject(tree, timeout, report.named)
     performer.perform("build", build.CHECKS, subject)
     if level == "device":

@@ -66,7 +66,8 @@ class Subject(msgspec.Struct, kw_only=True):
         return max(self.kernels, key=lambda kernel: kernel.took, default=None)
 
     def seconds(self, metric: str) -> float | None:
-        """Seconds per call, by the clock; of a wrong result, which has no time, by its kernels."""
+        """Seconds per call by the clock; a wrong result has no time, so its kernels' seconds
+        count."""
         if metric in self.times:
             return self.times[metric].median
         return sum(kernel.took for kernel in self.kernels) or None

@@ -61,7 +61,7 @@ class OurBenchmark(BenchmarkFixture):
         warmup_rounds: int = 0,
         iterations: int = 1,
     ) -> Output:
-        """As `benchmark(target, *args, **kwargs)`: our clock chooses rounds, iterations and
+        """Same as `benchmark(target, *args, **kwargs)`: our clock chooses rounds, iterations and
         warm-up."""
         if setup or teardown:
             pytest.fail(

@@ -18,8 +18,8 @@ def render(document: Document) -> str:
 
 def annotations(document: Document) -> str:
     """One command per line: the verdict, then errors for WRONG, SLOWER and NOT MEASURED, and
-    warnings for UNDECIDED and SLOWER?. The verdict has the worst kind below it, or is a notice. Of
-    more than ten of a kind, the last one stands for the rest."""
+    warnings for UNDECIDED and SLOWER?. The verdict has the worst kind below it, or is a notice.
+    Beyond ten of a kind, the last one stands for the rest."""
     judged = [row for row in document.rows if "verdict" in row and _text(row) in ATTENTION]
     judged.sort(key=lambda row: ATTENTION.index(_text(row)))
     kinds = [_kind(row) for row in judged]

@@ -104,7 +104,7 @@ class _Room:
 
 
 def _split(rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """Rows to show and rows to fold; of many rows, only those that need attention are shown."""
+    """Rows to show and rows to fold; a long table shows only the rows that need attention."""
     if len(rows) <= MANY_ROWS:
         return rows, []
     ranks = {outcome: rank for rank, outcome in enumerate(ATTENTION)}

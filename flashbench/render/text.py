@@ -98,7 +98,7 @@ def _line(columns: list[Column], texts: Texts, widths: list[int], place: int, ve
 
 
 def _headings(document: Document) -> dict[int, list[Line]]:
-    """By the row that it stands above; an empty line before all but the first."""
+    """Headings by the row they precede, with an empty line before all but the first."""
     found: dict[int, list[Line]] = {}
     place = 0
     for group in document.groups:

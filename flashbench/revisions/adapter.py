@@ -85,7 +85,7 @@ def _place(project: Project) -> str:
 
 
 def _files(project: Project) -> list[str]:
-    """Relative to the repository; of a folder, what git tracks or does not ignore."""
+    """Paths relative to the repository; for a folder, what git tracks or does not ignore."""
     if not project.adapter:
         return []
     path = project.repository / _place(project)

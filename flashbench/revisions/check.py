@@ -93,9 +93,9 @@ class Checker:
 
     def loads(self, import_root: Path, spec: str, log: Path, tree: str = "") -> LoadResult:
         """Status "built" if `module:function` can be imported from an import root, else how it
-        fails and why. log: a file to write, for what the import prints. tree: the working tree, of
-        which nothing may be imported on the way. Raises NotMeasuredError if it needs torch, and
-        there is none."""
+        fails and why. log: a file to write, for what the import prints. tree: the working tree;
+        importing from it is an error. Raises NotMeasuredError if it needs torch, which is not
+        installed."""
         reply = self._ask(CheckRequest(str(import_root), spec, str(log), tree))
         if "error" not in reply:
             return LoadResult(*self._ended(reply, log, "loading", "import error"))

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 _STEP_SECONDS = 0.05
 _CHUNK = 1 << 16
-_LONGEST = 5000  # characters of an error; JSON makes 12 bytes of one at the most, in all a chunk
+_LONGEST = 5000  # characters of an error; JSON makes at most 12 bytes of one, so all fit a chunk
 
 _WORDS = ("error", "wrong", "refused", "checked", "absent", "compilers", "at")
 
 
 class CheckRequest(msgspec.Struct, frozen=True):
-    """As `Checker` asks, with its seconds. correct: the callable is called, and what it returns is
-    checked; warm: it is called alone, on `threads` of torch. ended: cases that ended their process,
-    and how."""
+    """A request of `Checker`, with its time limits. correct: call the callable and check what it
+    returns; warm: only call it, on `threads` of torch. ended: cases that ended their process, and
+    how."""
 
     import_root: str
     spec: str

@@ -23,7 +23,8 @@ class WhatIsComputed:
 
     @property
     def key(self) -> list[str]:
-        """Of a result; empty for attention. The module's own source is part of it."""
+        """The key of a result; empty for attention. Includes the source of a project's own
+        module."""
         if self == ATTENTION:
             return []
         parts = [self.name, *(f"{name}={value}" for name, value in self.cases.given.items())]
@@ -39,7 +40,8 @@ ATTENTION = WhatIsComputed(operations.DEFAULT)
 
 
 def of_project(project: Project) -> WhatIsComputed:
-    """Of its settings. Raises InvalidInputError for cases that a built-in operation lacks."""
+    """What the project's settings compute. Raises InvalidInputError for cases that a built-in
+    operation lacks."""
     if ":" in project.operation:
         return WhatIsComputed(project.operation, str(project.import_root), project.cases)
     try:

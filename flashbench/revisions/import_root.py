@@ -256,7 +256,7 @@ def _copy_files(project: Project, checkout: Path, target: Path) -> None:
 
 
 def _replace_links(root: Path, target: Path, everything: Path) -> None:
-    """Replace links into the checkout by what they lead to, which may not be copied otherwise. Keep
+    """Replace links into the checkout by their targets, which might not be copied otherwise. Keep
     other links, and links to a folder that contains them."""
     for folder, folders, files in os.walk(target):
         for name in [*folders, *files]:

@@ -27,8 +27,8 @@ _COMPILERS = (OF_EXTENSIONS, "torch._dynamo", "triton", "numba", "cupy")
 
 
 def keep(import_root: Path) -> None:
-    """Let this process keep there what code of the import root compiles. For processes with one
-    revision: the variables hold for all that runs in them."""
+    """Make this process keep there what code of the import root compiles. For processes with one
+    revision: the variables apply to everything that runs in them."""
     for variable, folder in _FOLDERS.items():
         os.environ[variable] = str(_beside(import_root) / folder)
     # The same ninja as in other processes: another one would compile everything again.
@@ -61,10 +61,9 @@ def release(import_root: Path) -> None:
 
 @contextlib.contextmanager
 def alone(import_root: Path) -> Iterator[None]:
-    """Let one process at a time load what is compiled in place, and not wait for dead ones.
-
-    Each extension is written anew first, with its times: a launch's place in memory then does not
-    stick to the revision, as that of a copied import root does not."""
+    """Load what is compiled in place in one process at a time, without waiting for dead ones. Each
+    extension is first written anew, with its times: its place in memory then varies between
+    launches, as that of a copied import root does."""
     with locks.exclusive(_beside(import_root) / "lock"):
         release(import_root)
         _move_libraries(import_root)

@@ -35,9 +35,9 @@ class LoadedCallable:
 def load_callable(directory: Path, spec: str, tree: str = "") -> LoadedCallable:
     """Import `module:function` from the import root `directory`, beside loaded revisions.
 
-    tree: the project's working tree, of which nothing may be imported on the way; empty: unknown.
-    Raises NotMeasuredError if it cannot be imported, has no such function, or would run code of
-    another import root.
+    tree: the project's working tree; importing from it is an error; empty: unknown. Raises
+    NotMeasuredError if it cannot be imported, has no such function, or would run code of another
+    import root.
     """
     module_name, _, function_name = spec.partition(":")
     isolated = IsolatedModules(directory, module_name.partition(".")[0])

@@ -121,7 +121,8 @@ def of_suite(start: Path) -> Project:
 
 
 def _is_ours(document: dict[str, Any]) -> bool:
-    """Of the distribution flashbench itself, builder and callable are known without settings."""
+    """Whether this is flashbench's own distribution, whose build and callable are known without
+    settings."""
     metadata = document.get("project")
     return isinstance(metadata, dict) and metadata.get("name") == OURS
 

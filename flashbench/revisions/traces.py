@@ -91,7 +91,7 @@ def _of_module(name: str, module: ModuleType) -> Iterator[tuple[str, Mapping[Any
 
 
 def _held(name: str, value: Any) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """The contents of a container; of another object, its attributes and their contents."""
+    """The contents of a container; otherwise the object's attributes and their contents."""
     if _is(value, dict):
         yield f"in {name}", _entries(value)
     elif _is(value, list):

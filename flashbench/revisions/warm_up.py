@@ -1,4 +1,5 @@
-"""Let revisions compile what they compile at a first call, before any launch."""
+"""Run each revision once before any launch, so that it compiles what it compiles at a first
+call."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +25,12 @@ class LaunchCalls:
 
     @property
     def names(self) -> set[str]:
-        """Of the record: code that is compiled for CPUs depends on the threads."""
+        """Keys of the record: code compiled for CPUs depends on the threads."""
         return {f"{case} {self.threads or ''}" for case in self.cases}
 
 
 def compiling(specs: Mapping[Path, str]) -> dict[Path, str]:
-    """Those import roots, each with its callable, that imported a compiler and left it unused."""
+    """The import roots, each with its callable, that imported a compiler and left it unused."""
     found = {}
     for place, spec in specs.items():
         record = roots.read(place.parent)

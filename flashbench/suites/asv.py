@@ -130,7 +130,7 @@ class AsvPair:
         return SuiteResult(case=case.name, a=samples["A"], b=samples["B"])
 
     def _abandon(self, ready: Sequence[str]) -> None:
-        """Let the other side's fork end; its failure no longer matters."""
+        """End the other side's fork; its failure no longer matters."""
         for name in ready:
             try:
                 self._sides[name].ask(do="end")
@@ -155,8 +155,8 @@ class AsvPair:
         return known
 
     def _prove(self, name: str, *, whole: bool = False) -> None:
-        """NotMeasuredError if the process did not run its revision's code; of a whole launch, also
-        if it ran none of the revision's."""
+        """NotMeasuredError if the process ran other code than its revision's; after a whole launch,
+        also if it ran none of it."""
         side, checkout = self._sides[name], self._checkouts[name]
         if not side.alive:
             return

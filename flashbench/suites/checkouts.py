@@ -33,7 +33,8 @@ class Checkout:
     paths: list[str]
 
     def environment(self, *last: Path) -> dict[str, str]:
-        """Of a process that imports the revision's code. last: folders to import from at last."""
+        """The environment of a process that imports the revision's code. last: folders to import
+        from at last."""
         paths = [*self.paths, *map(str, last), *filter(None, [os.environ.get("PYTHONPATH")])]
         return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 

@@ -163,7 +163,8 @@ def _discover(channel: _Channel, suite: str, request: Request) -> dict[str, Any]
 
 
 def _modules(root: str, names: list[str], broken: list[list[str]]) -> Iterator[ModuleType]:
-    """In place of asv's walk over all modules, which ends at the first that does not import."""
+    """A replacement for asv's walk over all modules, which ends at the first that fails to
+    import."""
     import importlib
 
     for name in names:

@@ -56,7 +56,7 @@ def report_suite(
 
 
 def open_cases(run: SuiteRun) -> list[SuiteCase]:
-    """Those that are neither decided nor hopeless."""
+    """The cases that are neither decided nor hopeless."""
     comparisons = _compared(run, _by_case(run), run.tolerance, 1 - run.confidence)
     return [
         case

@@ -117,7 +117,7 @@ def _columns(several_files: bool) -> list[Column]:
 
 
 def percentile_columns(shown: Shown = "text") -> list[Column]:
-    """Of the percentiles of one candidate's samples, with their intervals."""
+    """Columns of percentiles of one candidate's samples, with their intervals."""
     each = [interval_columns(name, f"{name} us [95 %]", shown, unit="_us") for name in QUANTILES]
     return [column for columns in each for column in columns]
 

@@ -121,7 +121,7 @@ def _budget(found: Forecast) -> list[str]:
 
 
 def _basis(found: Forecast) -> str | None:
-    """Of the launches; that of builds may be another."""
+    """The basis of the launches' estimate; builds may have another."""
     codes = [code for code, _ in found.sources]
     return next((code for code in ("known", "near", "guess") if code in codes), None)
 

@@ -331,7 +331,7 @@ def _notes(profile: CaseProfile) -> list[Note]:
         for stage, rest in one.variants.items():
             if whole and _overlap(whole, rest):
                 spreads = f"{_quartiles(whole)}, without it {_quartiles(rest)} (quartiles)"
-                said = f"{name}: what {stage} costs is not told apart from noise: {spreads}"
+                said = f"{name}: what {stage} costs is lost in noise: {spreads}"
                 notes.append(Note("noise", said))
         for kernel in one.kernels if one.without else []:
             if kernel.seconds is not None:

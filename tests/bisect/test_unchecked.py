@@ -81,7 +81,7 @@ def test_bisect_takes_unchecked_commits_for_neither(flashbench, project: Reposit
     found = json.loads(done.stdout)["summary"]
     assert found["last_working"] == project.git("rev-parse", "right")
     assert len(found["candidates"]) == 3
-    assert "of which 2 cannot be told" in found["answer"]
+    assert "; 2 of them could not be tested" in found["answer"]
     for good, bad in (("refuses", "wrong"), ("right", "hidden")):
         done = flashbench("bisect", "--for", "correct", "--good", good, "--bad", bad)
         assert done.returncode == Exit.NOT_MEASURED

@@ -252,5 +252,5 @@ def test_errors_of_preflight_stop_before_anything_is_rented(
         "pyproject.toml", '[tool.flashbench.project]\ncallable = "k:f"\nbuild = ["gone"]\n'
     )
     assert flashbench("cloud", "run", "--gpu", "L4", "--yes", *sent, *COMPARE) == 4
-    assert "--no-preflight goes on" in capsys.readouterr().err
+    assert "--no-preflight continues" in capsys.readouterr().err
     assert calls(fake) == []

@@ -60,7 +60,7 @@ def test_a_spot_machine_that_is_taken_away_is_replaced(
     begun = time.time()
     assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 3
     assert calls(fake) == [*START, *START[1:], "down --yes"]
-    assert "going on with another" in capsys.readouterr().err
+    assert "continuing on another" in capsys.readouterr().err
     lost = 1000 - load(reclaimed.home / "sample.json").device_seconds
     costs = load(Path("out.json")).costs
     assert costs.lost_seconds == pytest.approx(lost)

@@ -255,7 +255,7 @@ def test_sshd_killed_in_the_middle_ends_nothing(
         errors = home.stderr
         assert errors is not None
         try:
-            assert any("the job goes on without us" in line for line in errors)
+            assert any("the job keeps running" in line for line in errors)
         finally:
             machine.start()
         assert any("connected again" in line for line in errors)
@@ -266,7 +266,7 @@ def test_sshd_killed_in_the_middle_ends_nothing(
 def test_a_machine_that_restarts_resumes_the_job(
     machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a process of it left the job is lost, which is said; the same command goes on with
+    """Without a process of it left the job is lost, which is said; the same command continues with
     what it measured, in the time that is left."""
     (machine.home / "seconds").write_text("3600")
     command = [*words(machine, sent, "--no-gate"), *COMPARE]

@@ -173,7 +173,7 @@ def test_ctrl_c_leaves_the_job(cluster: Environment, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 4, errors
-    said = re.search(r"job (\d+) goes on: cancel it with `scancel \1`, collect .*", errors)
+    said = re.search(r"job (\d+) keeps running: cancel it with `scancel \1`, collect .*", errors)
     assert said, errors
     assert "RUNNING" in queue(cluster)
     assert f"-o {path}`" in said[0]

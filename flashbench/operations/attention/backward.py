@@ -42,8 +42,8 @@ class AttentionBackward(AttentionForward):
     candidates_of = AttentionForward.name
 
     def parse(self, text: str) -> list[Sizes]:
-        """As of attention, with two queries and keys at least: a row that sees one key alone has
-        the weight 1 whatever its score, so that dq and dk are rounding errors."""
+        """Parse as attention does, with at least two queries and keys: a row that sees a single key
+        gives it weight 1 whatever its score, so dq and dk would be pure rounding error."""
         (sizes,) = super().parse(text)
         if min(sizes["q_len"], sizes["k_len"]) < 2:
             raise InvalidInputError(
@@ -65,7 +65,7 @@ class AttentionBackward(AttentionForward):
         return super().parse_id(text.removeprefix(f"{self.name}-"))
 
     def flops(self, sizes: Sizes, options: Options) -> int:
-        """Of five matrix products: q k^T, dout v^T, and those of dq, dk and dv."""
+        """Operations of five matrix products: q k^T, dout v^T, and those of dq, dk and dv."""
         return 10 * sizes["head_dim"] * self.exponentials(sizes, options)
 
     def elements(self, sizes: Sizes) -> int:
@@ -125,7 +125,7 @@ class AttentionForwardBackward(AttentionBackward):
     reads_all = True
 
     def flops(self, sizes: Sizes, options: Options) -> int:
-        """Of the forward's two products and the backward's five, with q k^T in each."""
+        """Operations of the forward's two products and the backward's five, with q k^T in each."""
         return 14 * sizes["head_dim"] * self.exponentials(sizes, options)
 
     def elements(self, sizes: Sizes) -> int:

@@ -84,7 +84,7 @@ class AttentionForward(Operation):
         )
 
     def flops(self, sizes: Sizes, options: Options) -> int:
-        """Of the two matrix products, counting exactly the unmasked pairs."""
+        """Operations of the two matrix products, counting exactly the unmasked pairs."""
         return 4 * sizes["head_dim"] * self.exponentials(sizes, options)
 
     def elements(self, sizes: Sizes) -> int:
@@ -258,12 +258,12 @@ def shape_of(case: Case) -> Shape:
 
 
 def mask_of(case: Case) -> str:
-    """One of `MASKS`."""
+    """The case's mask, one of `MASKS`."""
     return case.options["mask"]
 
 
 def layout_of(case: Case) -> str:
-    """One of `LAYOUTS`."""
+    """The case's layout, one of `LAYOUTS`."""
     return case.options.get("layout", LAYOUTS[0])
 
 

@@ -27,7 +27,7 @@ class Shape(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True)
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Of a `Case`."""
+        """The sizes of a `Case`."""
         return msgspec.structs.asdict(self)
 
 

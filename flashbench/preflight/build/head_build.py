@@ -29,7 +29,7 @@ def clean_build(subject: BuildSubject) -> Iterator[Finding]:
 
 
 def _without_commit(subject: BuildSubject) -> Finding:
-    """Report a project of which nothing can be exported."""
+    """Report a project from which nothing can be exported."""
     tree = subject.tree
     if "repository" in subject.named():
         raise CannotCheck("there is no HEAD to build: fix repository first")

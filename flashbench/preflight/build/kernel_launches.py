@@ -99,7 +99,7 @@ def sizes_of(source: SourceText) -> Iterator[SharedSize]:
 
 
 def launches_of(source: SourceText) -> Iterator[KernelLaunch]:
-    """Find every `kernel<<<grid, block, ...>>>` whose arguments can be told apart."""
+    """Find every `kernel<<<grid, block, ...>>>` whose arguments the text separates."""
     plain = source.plain
     for match in LAUNCH.finditer(plain):
         arguments = _split(match[1]) if len(match[1]) <= _LONGEST else []

@@ -46,7 +46,7 @@ class AbsentFolder:
 
 @lru_cache(maxsize=1)
 def absent_folders(tree: SourceTree) -> tuple[AbsentFolder, ...]:
-    """Each once, but for those that the build file fetches."""
+    """Each absent include directory once, without those that the build file fetches."""
     found = dict[str, AbsentFolder]()
     for file, name, line in include_folders(tree):
         # CMAKE_SOURCE_DIR may be any folder above.

@@ -91,7 +91,7 @@ def name_not_bound(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
 
 
 def _operators(nodes: Nodes, text: str) -> Iterator[tuple[str, str, int]]:
-    """Operators of PyTorch that are read, but for those that the file sets."""
+    """PyTorch operators that the file reads, without those that it sets."""
     named = [
         (dotted(node.value), node.attr, node.lineno, isinstance(node.ctx, ast.Store))
         for node in (nodes if _OPS in text else ())

@@ -247,7 +247,7 @@ def _module(tree: SourceTree, name: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def targets(tree: SourceTree, file: str) -> tuple[Target, ...]:
-    """Libraries that a file makes, but for those that nothing loads."""
+    """Libraries that a file makes, without those that nothing loads."""
     commands = [one for one in cmake_file(tree, file).commands if one.words]
     renamed, found = dict[str, str](), list[Target]()
     for one in commands:

@@ -1,4 +1,4 @@
-"""Marks of a merge that nobody finished, in sources and build files."""
+"""Unresolved merge conflicts in sources and build files."""
 
 import re
 import shlex
@@ -35,7 +35,7 @@ def _is_unmerged(tree: SourceTree, file: str) -> bool:
 
 
 def conflict_line(tree: SourceTree, file: str) -> int:
-    """The line where a conflict begins, of which all three marks are there; 0 without one."""
+    """The line where a conflict with all three marks begins; 0 without one."""
     text = tree.read(file).text
     if _BEGINS not in text or _ENDS not in text:
         return 0

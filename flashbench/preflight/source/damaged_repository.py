@@ -87,7 +87,7 @@ def _is_there(place: Path, commit: str) -> bool:
 
 
 def _last_branch(place: Path) -> str:
-    """The branch of the last checkout, else one that is there."""
+    """The branch of the last checkout, else any existing branch."""
     moves = re.findall(r"checkout: moving from \S+ to (\S+)", _text(place / "logs" / "HEAD"))
     heads = [path.relative_to(place / "refs/heads") for path in (place / "refs/heads").rglob("*")]
     names = [one.as_posix() for one in heads if (place / "refs/heads" / one).is_file()]

@@ -136,7 +136,7 @@ def _declared(source: SourceText) -> "list[re.Match[str]]":
 
 
 def _statements(outer: str, closed: str) -> Iterator[tuple[int, int]]:
-    """Spans between two of ";{}" of which the second is `closed`."""
+    """Spans between two of ";{}" where the second is `closed`."""
     last = 0
     for match in _STOP.finditer(outer):
         if match[0] == closed:

@@ -41,7 +41,8 @@ def absent_from_clone(tree: SourceTree, file: str) -> tuple[str, str] | None:
 
 
 def outermost_untracked(tree: SourceTree, file: str) -> str:
-    """The outermost folder around an untracked file of which git has nothing, else the file."""
+    """The outermost folder around an untracked file from which git tracks nothing, else the
+    file."""
     if tree.tracked is None or file in tree.tracked or file not in tree.files:
         return file
     for folder in reversed(PurePosixPath(file).parents[:-1]):

@@ -39,8 +39,8 @@ def _units_of(tree: SourceTree, folder: str, unit: str) -> list[str]:
 
 
 def left_out_but_used(tree: SourceTree, reported: Iterable[str]) -> Iterator[str]:
-    """Name units left out of the build, but for those reported, that define a class's member or
-    instantiate a template which compiled files call: for types that they deduce or dispatch."""
+    """Name units left out of the build that define a class's member, or instantiate a template,
+    which compiled files call with deduced or dispatched types; skip those already reported."""
     build = build_of(tree)
     left_out = [unit for unit in tree.units if unit not in reported and build.leaves_out(unit)]
     compiled = tree.closure_of(build.files) if left_out else ()

@@ -200,7 +200,7 @@ def _in_cmake(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
 
 
 def _in_make(tree: SourceTree, file: str) -> Iterator[Listed]:
-    """Find what a makefile compiles; `ANY` stands for what its text does not tell."""
+    """Find what a makefile compiles; `ANY` stands for what its text leaves open."""
     seen = set()
     folder = PurePosixPath(file).parent
     for name, line in makefile_of(tree, file).listed(_LEFT_OUT):

@@ -163,7 +163,7 @@ def _undefined(tree: SourceTree, users: list[str]) -> Iterator[_Wanted]:
             among[one.name].append(one)
     holders = _holders(tree, set(among))
     build, headers = build_of(tree), set(tree.headers)
-    strangers = dict[tuple[str, ...], list[tuple[str, Definition]]]()
+    undeclared = dict[tuple[str, ...], list[tuple[str, Definition]]]()
     for file, found in declared.items():
         for one in found:
             nearly, left_out, defined = [], [], False
@@ -182,10 +182,10 @@ def _undefined(tree: SourceTree, users: list[str]) -> Iterator[_Wanted]:
             if not defined:
                 # Definitions in scope come first: a mismatched overload says more.
                 nearly.sort(key=lambda pair: not is_in_scope(one, pair[1]))
-                strangers = strangers or _strangers(tree, among)
+                undeclared = undeclared or _undeclared(tree, among)
                 alike = [
                     found
-                    for found in strangers.get(signature(one.parameters), ())
+                    for found in undeclared.get(signature(one.parameters), ())
                     if is_in_scope(one, found[1]) and _is_named_once(tree, found[1].name)
                 ]
                 renamed = alike[0] if len(alike) == 1 else None
@@ -197,7 +197,7 @@ def _fits(declared: Declaration, defined: Definition) -> bool:
     return in_scope and may_be_same(declared.parameters, defined.parameters)
 
 
-def _strangers(
+def _undeclared(
     tree: SourceTree, declared: Container[str]
 ) -> dict[tuple[str, ...], list[tuple[str, Definition]]]:
     """Functions that compiled units define and nothing declares, by their parameters."""

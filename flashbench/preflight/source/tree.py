@@ -25,7 +25,7 @@ _BUILD_FILES = re.compile(
 )
 _DAMAGED = re.compile(r"not a git repository|index file|bad |corrupt|unable to|object")
 _SHA1, _SHA256 = 20, 32  # bytes
-_PADDING = 8  # NULs at the end of an entry, at the most
+_PADDING = 8  # NULs at the end of an entry, at most
 _SHORTEST_INDEX = 12 + _SHA1
 # Folders of environments, builds and packages, and hidden ones.
 _MADE = re.compile(r"(^|/)(\.?venv[^/]*|build[^/]*|dist|site-packages|node_modules|\.[^/]+)/")
@@ -252,7 +252,7 @@ def _damaged_index(root: Path) -> str:
 
 
 def _by_head(root: Path, damaged: str) -> SourceTree:
-    """The files on disk and the submodules of HEAD: without an index nobody knows more."""
+    """The files on disk and the submodules of HEAD: the best that can be known without an index."""
     try:
         entries = git.listed(root, "ls-tree", "-r", "-z", "HEAD")
     except git.GitError:

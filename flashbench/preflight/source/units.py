@@ -98,7 +98,8 @@ def _broken(tree: SourceTree) -> Iterator[Finding]:
 
 
 def _folders_not_found(tree: SourceTree) -> Iterator[Finding]:
-    """Report include directories that nothing makes: an error if a header is thereby missing."""
+    """Report include directories that nothing makes: an error if a header is missing as a
+    result."""
     needed = needed_folders(tree)
     for one in absent_folders(tree):
         if one.lost is not None and one.lost.by != "include directories":
