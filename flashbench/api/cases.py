@@ -31,7 +31,7 @@ def plan_of_cases(
     if listed:
         if len(listed) < len(asked) or any((dtypes, causal, layout)):
             raise InvalidInputError(
-                "an id names the whole case: give no shape, preset, dtype, mask or layout beside it"
+                "an id names the whole case: drop shape, preset, dtype, mask and layout"
             )
         return {"chosen": listed, "device": listed[0].device, "shapes": []}
     texts = [str(one) for one in asked]

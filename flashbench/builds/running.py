@@ -90,7 +90,7 @@ def run(
     if ended and not said:
         raise KilledError(
             "the build, or the system for lack of memory, killed the process that supervises the "
-            "build; nothing of it is left running"
+            "build; no process of it is left"
         )
     return int(said) if ended else None
 

@@ -211,7 +211,7 @@ def _found(name: str) -> "Order":
 
     order = find(name, tell)
     if order is None:
-        raise InvalidInputError(f"no job {name}; those that were begun are in {home()}")
+        raise InvalidInputError(f"no job {name}; jobs are in {home()}")
     return order
 
 

@@ -131,7 +131,7 @@ def made_home() -> Path:
         home().mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise InvalidInputError(
-            f"{home()}: cannot be made ({error.strerror}); jobs are remembered there: set "
+            f"{home()}: cannot be created ({error.strerror}); jobs are remembered there: set "
             "XDG_STATE_HOME to a folder of yours"
         ) from None
     return home()

@@ -155,7 +155,7 @@ class Parts:
             self.directory.chmod(0o700)
         except OSError as error:
             raise InvalidInputError(
-                f"{self.directory}: cannot be made ({error.strerror}); name another file with -o"
+                f"{self.directory}: cannot be created ({error.strerror}); name another file with -o"
             ) from None
         if not self.found_again and next(self.directory.glob("part-*.json"), None):
             raise InvalidInputError(

@@ -59,7 +59,7 @@ def claimed_as(
         except OSError as error:
             if error.errno not in locks.UNSUPPORTED:
                 raise _not_writable(path, flag, error) from None
-            tell(f"{path}: its file system has no locks: let no other process write it meanwhile")
+            tell(f"{path}: its file system has no locks: keep other processes from writing it")
         remove_leftovers(target)
         yield None if force else _held(read, path, target, flag)
 

@@ -79,7 +79,7 @@ def until_deadline(left: float | None) -> float | None:
     except ValueError:
         deadline = math.nan
     if not math.isfinite(deadline):
-        raise InvalidInputError(f"{_DEADLINE}: {text!r} is no time; write seconds as `date +%s`")
+        raise InvalidInputError(f"{_DEADLINE}: {text!r} is not a time; write seconds as `date +%s`")
     return min(math.inf if left is None else left, deadline - time.time())
 
 

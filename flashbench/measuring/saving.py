@@ -68,7 +68,7 @@ class Saving:
             save(run, self.path)
         except OSError as error:
             raise NotSavedError(
-                f"{self.path}: cannot be saved: {error.strerror}; what was saved before is whole"
+                f"{self.path}: cannot be saved: {error.strerror}; what was saved before is intact"
             ) from None
         self._last = time.monotonic()
         self._seconds = self._last - start

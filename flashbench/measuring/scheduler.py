@@ -275,7 +275,7 @@ class Scheduler:
         except WorkerDiedError as died:
             self._end_worker()
             raise UnprovenError(
-                f"the process ended when it was looked at for traces: {died}"
+                f"the process ended while it was checked for traces: {died}"
             ) from None
         assert isinstance(answer, Audited)
         if answer.trace:

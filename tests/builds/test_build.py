@@ -221,7 +221,7 @@ def test_killed_supervisor_is_not_remembered(project: Path, cache: Path) -> None
     assert made.status == "build error"
     assert made.reason == (
         "the build, or the system for lack of memory, killed the process that supervises the "
-        "build; nothing of it is left running, so not kept"
+        "build; no process of it is left, so not kept"
     )
     assert not made.directory
     assert not build(project, cache).reused

@@ -33,6 +33,6 @@ def test_process_that_ends_when_looked_at(tmp_path: Path) -> None:
     scheduler = Scheduler(plan, tmp_path / "run.json", MagicMock(spec=Progress), None)
     worker = _Dies()
     scheduler._worker = worker  # type: ignore[assignment]
-    with pytest.raises(UnprovenError, match="looked at for traces: exit code 3"):
+    with pytest.raises(UnprovenError, match="checked for traces: exit code 3"):
         scheduler._audit()
     assert worker.killed

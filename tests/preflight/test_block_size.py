@@ -79,7 +79,7 @@ def test_threads_that_only_run_time_knows_are_not_ok(tmp_path: Path) -> None:
     """The launch is left out, and the check says where it is."""
     (tmp_path / "scale.cu").write_text(f"{_KERNEL}void go(float* x) {{ scale<<<8, n>>>(x); }}\n")
     (unknown,) = too_large(read_tree(tmp_path))
-    assert str(unknown) == "scale.cu:3: the text does not say how many threads"
+    assert str(unknown) == "scale.cu:3: the text leaves the number of threads open"
 
 
 def test_variant_with_the_fewest_registers_counts(tmp_path: Path) -> None:

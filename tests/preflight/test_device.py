@@ -209,7 +209,7 @@ def test_old_driver() -> None:
         "free memory",
     }
     assert found["other processes"] == "1 on it: python train.py (4711)"
-    assert found["power limit"].startswith("somebody set it to 50 W")
+    assert found["power limit"].startswith("it was set to 50 W")
 
 
 def test_real_gpu_beside_another_process() -> None:

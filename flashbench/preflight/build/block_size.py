@@ -64,7 +64,7 @@ def too_large(
                     "error" if everywhere else "warning",
                 )
     if unknown:
-        yield CannotCheck(f"{shown(unknown)}: the text does not say how many threads")
+        yield CannotCheck(f"{shown(unknown)}: the text leaves the number of threads open")
 
 
 def _is_of(kernel: KernelUse, launch: KernelLaunch, declared: frozenset[str]) -> bool:

@@ -36,7 +36,7 @@ def archs_of(library: Path) -> set[str]:
             return set()
         found = set(_entries(data))
     if not found:
-        raise CannotCheck(f"the GPU code of {library.name} has a format that is not known here")
+        raise CannotCheck(f"the GPU code of {library.name} has an unknown format")
     return found
 
 

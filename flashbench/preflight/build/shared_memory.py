@@ -74,7 +74,7 @@ def dynamic(tree: SourceTree, kernels: Sequence[KernelUse] = ()) -> Iterator[Fin
                         ),
                     )
     if unknown:
-        yield CannotCheck(f"{shown(unknown)}: the text does not say how many bytes")
+        yield CannotCheck(f"{shown(unknown)}: the text leaves the number of bytes open")
 
 
 def _beyond(size: int, shared: SharedSize, kernels: Sequence[KernelUse]) -> tuple[str, bool] | None:

@@ -131,7 +131,7 @@ def power(gpu: GpuState) -> _Looked:
     elif limit < 0.99 * default:
         yield Finding(
             gpu.name,
-            f"somebody set it to {limit:.0f} W; the default is {default:.0f} W",
+            f"it was set to {limit:.0f} W; the default is {default:.0f} W",
             "nvidia-smi -q -d POWER  # compare only with runs at the same limit",
             "warning",
         )
