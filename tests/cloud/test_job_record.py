@@ -70,5 +70,5 @@ def test_a_folder_of_jobs_that_cannot_be_made(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     one = Record(name="x", folder="", command=[], created=0.0, seconds=1.0)
-    with pytest.raises(InvalidInputError, match=r"cannot be made .* set XDG_STATE_HOME"):
+    with pytest.raises(InvalidInputError, match=r"cannot be created .* set XDG_STATE_HOME"):
         prepare(RemoteJob(tmp_path, ["run"]), one, print)
