@@ -38,7 +38,7 @@ class CommitPages:
         self._changes = changes
         self._cells = _Cells(content)
         self._names = [
-            (Markup(escape(shown(graph.title))), graph.id, graph.series.unit)  # noqa: S704
+            (str(escape(shown(graph.title))), graph.id, graph.series.unit)
             for graph in content.graphs
         ]
         self._ratio = [graph.series.ratio is not None for graph in content.graphs]
@@ -98,6 +98,7 @@ class CommitPages:
             "profiles": self._profiles.get(commit, []),
             "spent": self._spent.get(commit, []),
             "confidence": percentage(CONFIDENCE),
+            "series": self.series(commit),
             "rows": self._rows(commit),
         }
         return page("commit.html", commit_page(one.id), self._content, values)
@@ -109,29 +110,30 @@ class CommitPages:
         one = commits[commit]
         return {"page": commit_page(one.id), "hash": one.id[:HASH]}
 
-    def _rows(self, commit: int) -> list[tuple[Any, ...]]:
+    def _rows(self, commit: int) -> Markup:
+        """HTML, because there may be a million rows, each of which a template would take long
+        for."""
         made = []
         graphs, cells = self._cells.of(commit)
         for index, numbers in zip(graphs.tolist(), cells.T.tolist(), strict=True):
             value, low, high, ours, control, before = numbers
             title, name, unit = self._names[index]
-            if self._ratio[index]:
-                text = ratio_text(value)
-                if low == low and high == high:
-                    text += f" [{ratio_text(low)}, {ratio_text(high)}]"
-            else:
+            if not self._ratio[index]:
                 text = interval_text(value, low, high, unit)
+            elif low == low and high == high:
+                text = f"{ratio_text(value)} [{ratio_text(low)}, {ratio_text(high)}]"
+            else:
+                text = ratio_text(value)
+            measured = "" if ours != ours else value_text(ours, unit)
+            beside = "" if control != control else value_text(control, unit)
+            if unit != SECONDS:  # the units of others are untrusted
+                text, measured, beside = (escape(shown(one)) for one in (text, measured, beside))
+            change = "" if before != before else _change(value / before)
             made.append(
-                (
-                    title,
-                    name,
-                    text,
-                    "" if ours != ours else value_text(ours, unit),
-                    "" if control != control else value_text(control, unit),
-                    "" if before != before else _change(value / before),
-                )
+                f'<tr><th scope=row><a href="../graphs.html#graph={name}">{title}</a><td class=n>'
+                f"{text}<td class=n>{measured}<td class=n>{beside}<td class=n>{change}\n"
             )
-        return made
+        return Markup("".join(made))  # noqa: S704
 
 
 def _change(ratio: float) -> str:
@@ -164,7 +166,10 @@ def interval_text(value: float, low: float, high: float, unit: str) -> str:
 
 
 def _suited(seconds: float) -> tuple[float, str]:
-    return next((unit for unit in _UNITS if seconds * unit[0] >= 1), _UNITS[-1])
+    for unit in _UNITS:
+        if seconds * unit[0] >= 1:
+            return unit
+    return _UNITS[-1]
 
 
 class _Cells:
