@@ -59,9 +59,9 @@ class Collected:
         for rows_ in (self.commits, self.places, self.numbers, self.failed, self.samples):
             rows_[:] = [rows_[index] for index in order]
 
-    def column(self, index: int) -> FloatArray:
-        """One of asv_result.READ_COLUMNS over all rows."""
-        return np.concatenate([numbers[index] for numbers in self.numbers])
+    def column(self, index: int, space: FloatArray) -> FloatArray:
+        """One of asv_result.READ_COLUMNS over all rows, in `space`: new memory takes longer."""
+        return np.concatenate([numbers[index] for numbers in self.numbers], out=space)
 
     def all_samples(self) -> NDArray[np.float32]:
         """The samples of all rows, (combinations, launches); (0, 0) without any."""
@@ -97,9 +97,11 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
     again[:-1] = same & (commit[order][1:] == commit[order][:-1])
     order = order[~again]
     failed = order[np.concatenate(collected.failed)[order]]
-    order = order[_possible(collected.column(0)[order], unit)]
+    space = np.empty(len(commit))
+    order = order[_possible(collected.column(0, space)[order], unit)]
     columns = [
-        _taken(collected.column(index), order) for index in range(len(asv_result.READ_COLUMNS))
+        _taken(collected.column(index, space), order)
+        for index in range(len(asv_result.READ_COLUMNS))
     ]
     samples = collected.all_samples()
     points = _points(
@@ -138,8 +140,9 @@ def _case_of_ours(text: str) -> str:
 
 
 def _taken(column: FloatArray, order: IntArray) -> FloatArray:
-    """column[order], fast if all of it is missing."""
-    return np.full(len(order), np.nan) if np.isnan(column).all() else column[order]
+    """column[order]; without memory for each number if all are missing."""
+    missing = np.isnan(column).all()
+    return np.broadcast_to(np.nan, len(order)) if missing else column[order]
 
 
 def _possible(value: FloatArray, unit: str) -> NDArray[np.bool_]:

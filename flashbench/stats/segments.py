@@ -1,7 +1,7 @@
 """Find where a series changes its level, despite noise, outliers and autocorrelation.
 
-The segmentation is the exact minimum of squares plus a penalty per change (Jackson et al. 2005; in
-overlapping windows of 256 points), for many series at once: `segment_all`. Around it:
+The segmentation is the exact minimum of squares plus a penalty per change
+(`stats/optimal_partition.py`), for many series at once: `segment_all`. Around it:
 
 - Outliers become the median of their neighbourhood (Hampel's filter: Davies & Gather 1993). - The
 noise is first that of the differences, which steps hardly affect, then that of the residuals, as
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from flashbench.parallel import spread
 from flashbench.stats.lasting import FEWEST_POINTS, lasts
+from flashbench.stats.optimal_partition import SHORTEST, cuts_of
 from flashbench.stats.order import inflation, widened
 from flashbench.stats.outliers import noise_of_differences, without_outliers
 from flashbench.stats.shift import Shift, unpaired_shift
 
 FloatArray = NDArray[np.float64]
 
-SHORTEST = 4  # points of a level, at least
 FEWEST = 2 * SHORTEST  # points of a series that can show a change, at least
 LEAST_NOISE = 1e-3  # on a log scale; smaller changes than 0.1 % are no news
 _REACH = SHORTEST - 1  # of the median that replaces outliers: a level is the majority in its window
@@ -37,9 +37,7 @@ _TOO_FEW, _ENOUGH = 10, 20  # points that show no correlation at all, and all of
 _RECENT = range(5, 11)  # points at the end that are searched separately
 _RECENT_Z = 3.3
 _UNPAID = 16  # series that can be searched together without a higher penalty
-_WINDOW = 256  # points that are segmented at once: time grows with the square
-_PART_OF_ONE = 1 / np.arange(_WINDOW, 0.0, -1.0)[:, None]  # 1 / points of a level, longest first
-_TOGETHER = 128  # windows per batch, which fits into a processor's cache
+_TOGETHER = 128  # series per batch, whose windows fit into a processor's cache
 # 95 % of the distribution of the likelihood ratio of a change's place, -2 log(1 - sqrt(0.95)):
 # Hansen, Sample splitting and threshold estimation, Econometrica 68 (2000), p. 582.
 _PLACE = 7.352
@@ -242,7 +240,7 @@ def _segment_batch(series: Sequence[FloatArray], asked: _Asked) -> list[Segmenta
     ]
     active = [search for search in searches if search is not None]
     for _ in range(_LOOKS):
-        found = _cuts(
+        found = cuts_of(
             [search.cleaned / search.scale for search in active], [s.cost for s in active]
         )
         for search, cuts in zip(active, found, strict=True):
@@ -257,72 +255,6 @@ def _segment_batch(series: Sequence[FloatArray], asked: _Asked) -> list[Segmenta
 def _too_short(values: FloatArray) -> Segmentation:
     middle = float(np.median(values)) if len(values) else 0.0
     return Segmentation((), LEAST_NOISE, 0.0, (values - middle) / LEAST_NOISE)
-
-
-def _cuts(scaled: list[FloatArray], costs: list[float]) -> list[list[int]]:
-    """The indices at which new levels begin, for each series. scaled: values in standard
-    deviations; costs: of a change."""
-    starts = [0] * len(scaled)
-    cuts: list[list[int]] = [[] for _ in scaled]
-    waiting = list(range(len(scaled)))
-    while waiting:
-        windows = [scaled[one][starts[one] : starts[one] + _WINDOW] for one in waiting]
-        further = []
-        for one, found in zip(
-            waiting, _windows_cuts(windows, [costs[i] for i in waiting]), strict=True
-        ):
-            start = starts[one]
-            if start + _WINDOW >= len(scaled[one]):
-                cuts[one] += [start + cut for cut in found]
-                continue
-            # What is near the end of the window is looked at again with what comes after it.
-            settled = [start + cut for cut in found if cut <= 3 * _WINDOW // 4]
-            cuts[one] += settled
-            starts[one] = max(settled[-1] if settled else 0, start + _WINDOW // 2)
-            further.append(one)
-        waiting = further
-    return cuts
-
-
-def _windows_cuts(windows: list[FloatArray], costs: list[float]) -> list[list[int]]:
-    """The segmentation of each window with the least squares plus `cost` per change.
-
-    By dynamic programming over the last change (Jackson et al., An algorithm for optimal
-    partitioning of data on an interval, IEEE Signal Processing Letters 12 (2005), p. 105), all
-    windows at once. least[t] is the cost of the best segmentation of the first t points, minus the
-    squares of these points, which all segmentations share.
-    """
-    count, most = len(windows), max(map(len, windows))
-    sums = np.zeros((most + 1, count))
-    for column, window in enumerate(windows):
-        np.cumsum(window - window.mean(), out=sums[1 : len(window) + 1, column])
-    least = np.full((most + 1, count), np.inf)
-    least[0] = 0
-    price, space = np.array(costs), np.empty((most + 1, count))
-    for end in range(SHORTEST, most + 1):
-        begins = end - SHORTEST + 1  # of the last level: 0 to end - SHORTEST
-        _with_last_level(sums, least, end, space[:begins]).min(axis=0, out=least[end])
-        least[end] += price
-    made = []
-    for column, window in enumerate(windows):
-        cuts = []
-        own = np.s_[:, column : column + 1]
-        end = len(window)
-        while end:
-            begins = end - SHORTEST + 1
-            end = int(_with_last_level(sums[own], least[own], end, space[:begins, :1]).argmin())
-            cuts.append(end)
-        made.append(cuts[-2::-1])
-    return made
-
-
-def _with_last_level(sums: FloatArray, least: FloatArray, end: int, made: FloatArray) -> FloatArray:
-    """(begins, windows): the cost of the first `end` points if the last level begins at 0, 1..."""
-    begins = len(made)
-    np.subtract(sums[:begins], sums[end], out=made)
-    np.multiply(made, made, out=made)
-    np.multiply(made, _PART_OF_ONE[-end:][:begins], out=made)
-    return np.subtract(least[:begins], made, out=made)
 
 
 def _levels(values: FloatArray, cuts: list[int]) -> list[FloatArray]:

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_noise import normal
 
-from flashbench.stats import segments
-from flashbench.stats.segments import FEWEST, SHORTEST, calibrate, segment
+from flashbench.stats import optimal_partition, segments
+from flashbench.stats.optimal_partition import SHORTEST
+from flashbench.stats.segments import FEWEST, calibrate, segment
 
 SERIES = 400
 # At a true rate of 0.5 %, more than 8 of 400 series show a change once in 4000 such tests.
@@ -114,7 +115,7 @@ def test_no_segmentation_costs_less(seed, price, points):
     windows of several lengths."""
     rng = np.random.default_rng(seed)
     windows = [3 * rng.standard_normal(count) for count in (points, 20, FEWEST)]
-    found = segments._windows_cuts(windows, [price, 5.0, price])
+    found = optimal_partition.windows_cuts(windows, [price, 5.0, price])
     ways = [
         cuts
         for size in range(points // SHORTEST)
@@ -123,6 +124,21 @@ def test_no_segmentation_costs_less(seed, price, points):
     ]
     least = min(cost_of(windows[0], list(cuts), price) for cuts in ways)
     assert cost_of(windows[0], found[0], price) == pytest.approx(least)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.floats(5, 50), st.sampled_from([0.0, 0.4, 1.0, 4.0]))
+def test_no_window_with_a_cut_is_ruled_out(seed, price, jump):
+    """Windows that certainly have no cut are not searched, and searched they would have none."""
+    rng = np.random.default_rng(seed)
+    windows = [rng.standard_normal(count) for count in rng.integers(FEWEST, 257, 12)]
+    for window in windows:
+        window[rng.integers(len(window)) :] += jump
+    costs = [price] * len(windows)
+    found = optimal_partition.windows_cuts(windows, costs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optimal_partition, "_may_have_cuts", lambda sums, *_: np.ones(sums.shape[1]))
+        assert optimal_partition.windows_cuts(windows, costs) == found
 
 
 def test_a_series_is_segmented_alike_among_others():
