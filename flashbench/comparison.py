@@ -177,12 +177,7 @@ def _allowing_for_order(
 
 
 def decide_family(
-    pairings: list[Pairing],
-    alpha: float,
-    tolerance: float,
-    choices: int,
-    *,
-    anytime: bool = False,
+    pairings: list[Pairing], alpha: float, tolerance: float, choices: int, *, anytime: bool = False
 ) -> list[Comparison]:
     """Give every pairing an interval at the level required by the number of comparisons.
 

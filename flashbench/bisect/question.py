@@ -7,12 +7,7 @@ from flashbench.bisect.graph import CommitGraph, graph_of
 from flashbench.builds import Status
 from flashbench.errors import InvalidInputError
 from flashbench.revisions import Built, Project, Revision, git, resolve
-from flashbench.revisions.commits import (
-    Commit,
-    commits_between,
-    known_commits,
-    merge_base,
-)
+from flashbench.revisions.commits import Commit, commits_between, known_commits, merge_base
 from flashbench.revisions.fingerprint import contents_of
 from flashbench.revisions.ledger import Stage
 from flashbench.revisions.revision import is_shallow
@@ -22,12 +17,7 @@ Purpose = Literal["build", "load", "correct", "speed"]
 # Statuses that mean a commit does not load, or computes a wrong result: one that does not even
 # build says nothing about that.
 _NOT_LOADED: tuple[Status, ...] = ("undefined symbol", "wrong module name", "import error")
-_NOT_BUILT: tuple[Status, ...] = (
-    "missing header",
-    "compile error",
-    "link error",
-    "build error",
-)
+_NOT_BUILT: tuple[Status, ...] = ("missing header", "compile error", "link error", "build error")
 
 
 @dataclass(frozen=True)

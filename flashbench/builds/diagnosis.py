@@ -34,10 +34,7 @@ _SIGNS: tuple[tuple[Status, str], ...] = (
     ("missing header", r"^[^\n:]+:\d.*fatal error: .*(No such file or directory|file not found)"),
     ("missing header", r"(cannot open source file|could not open source file)"),
     ("link error", r"undefined reference to|multiple definition of|\bld: cannot find"),
-    (
-        "link error",
-        r"^(?:[\w/.+-]*\bld(?:\.\w+)?): (?![^\n]*(?:\bwarning\b|note:|in function))",
-    ),
+    ("link error", r"^(?:[\w/.+-]*\bld(?:\.\w+)?): (?![^\n]*(?:\bwarning\b|note:|in function))"),
     ("link error", r"collect2: error|linker command failed"),
     ("compile error", r"^[^\n:]+:\d+(:\d+)?: (fatal )?error: |^[^\n]+\(\d+\): error"),
     ("compile error", r"^[\w./+-]+:\d+: Error: "),

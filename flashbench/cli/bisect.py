@@ -171,11 +171,7 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
 
 
 def _slowdown(
-    asked: "Range",
-    preparer: "Preparer",
-    cases: "list[Case]",
-    jobs: int,
-    options: dict[str, Any],
+    asked: "Range", preparer: "Preparer", cases: "list[Case]", jobs: int, options: dict[str, Any]
 ) -> "Found":
     from flashbench.bisect.found import Conclusion, Found
     from flashbench.bisect.launches_on_demand import LaunchesOnDemand, own

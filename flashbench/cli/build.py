@@ -8,12 +8,7 @@ import click
 
 from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import tell
-from flashbench.cli.options import (
-    build_options,
-    first_parent_option,
-    jobs_option,
-    table_options,
-)
+from flashbench.cli.options import build_options, first_parent_option, jobs_option, table_options
 from flashbench.cli.output import deliver
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.settings import SettingsCommand

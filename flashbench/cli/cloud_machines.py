@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.cloud_job import REACHED, RENTED
-from flashbench.cli.cloud_plan import (
-    effect_of_limits,
-    forecast_there,
-    options_there,
-    plan_lines,
-)
+from flashbench.cli.cloud_plan import effect_of_limits, forecast_there, options_there, plan_lines
 from flashbench.cli.fleet import plan_flags, spread
 from flashbench.cli.measuring import tell
 from flashbench.cli.run import finish, plan_of

@@ -62,10 +62,7 @@ _REPORTS = ("markdown", "json", "github", "junit")
     help="Draw each interval as a bar around 1.0.  [default: on a terminal of 120 columns or more]",
 )
 @click.option(
-    "--allow",
-    type=click.Choice(ALLOWABLE),
-    multiple=True,
-    help="Let this pass; repeatable.",
+    "--allow", type=click.Choice(ALLOWABLE), multiple=True, help="Let this pass; repeatable."
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts are.")
 @grid_options

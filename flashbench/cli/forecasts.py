@@ -18,12 +18,7 @@ from flashbench.cli.measuring import (
     rate_of,
 )
 from flashbench.cost import store
-from flashbench.cost.estimate import (
-    Seconds,
-    Work,
-    slowest_share,
-    starts_seconds,
-)
+from flashbench.cost.estimate import Seconds, Work, slowest_share, starts_seconds
 from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
 from flashbench.cost.known import Experience, experience
 from flashbench.cost.money import Money

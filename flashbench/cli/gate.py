@@ -124,11 +124,7 @@ def _taken(done: "list[Level]", level: "Level") -> "list[Level]":
 
 
 def _levels(
-    revision: str,
-    speeds: list[float],
-    path: Path,
-    options: dict[str, Any],
-    spent: "list[Spent]",
+    revision: str, speeds: list[float], path: Path, options: dict[str, Any], spent: "list[Spent]"
 ) -> "Iterator[Level]":
     """Yield the levels in order, trying each when it is asked for. path: the run file; spent: what
     was spent so far is added to it."""

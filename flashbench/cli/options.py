@@ -183,10 +183,7 @@ def build_options(timeout: str = "--build-timeout", retry: str = "--retry-build"
 
 # For commands that build many commits.
 jobs_option = click.option(
-    "-j",
-    "--jobs",
-    type=Count(1, 256),
-    help="Builds at once.  [default: cores, 4 at most]",
+    "-j", "--jobs", type=Count(1, 256), help="Builds at once.  [default: cores, 4 at most]"
 )
 
 

@@ -36,11 +36,7 @@ if TYPE_CHECKING:
 @all_parents_option
 @click.option("--machine", help="Only this machine.")
 def command(
-    output: Path | None,
-    results: Path | None,
-    revision: str,
-    all_parents: bool,
-    machine: str | None,
+    output: Path | None, results: Path | None, revision: str, all_parents: bool, machine: str | None
 ) -> int:
     from flashbench.history.folder import results_folder
     from flashbench.revisions import resolve

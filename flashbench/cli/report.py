@@ -66,12 +66,7 @@ _ROOFS = msgspec.json.Decoder(_Roofs)
     help="A page, or a folder of figures; pdf and png need matplotlib: pip install "
     "'flashbench[figures]'.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=PathType(),
-    help="The page, by default stdout; or the folder.",
-)
+@click.option("-o", "--output", type=PathType(), help="The page, by default stdout; or the folder.")
 def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) -> int:
     form, output = options["output_format"], options["output"]
     if form == "html":

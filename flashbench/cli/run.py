@@ -72,12 +72,7 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
 @workers_option
 @build_options()
 @fleet_options
-@click.option(
-    "--resume",
-    type=PathType(),
-    metavar="FILE",
-    help="Complete this run file.",
-)
+@click.option("--resume", type=PathType(), metavar="FILE", help="Complete this run file.")
 @click.option(
     "-o",
     "--output",

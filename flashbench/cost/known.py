@@ -156,12 +156,7 @@ class Experience:
         return grown
 
     def launches(
-        self,
-        work: Work,
-        tolerance: float,
-        confidence: float,
-        *,
-        sought: bool = False,
+        self, work: Work, tolerance: float, confidence: float, *, sought: bool = False
     ) -> tuple[list[Seconds], bool]:
         """Launches until each case of two builds is decided, at most those of the work, and whether
         that comes from the spread of earlier launches here. sought: as in

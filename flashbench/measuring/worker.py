@@ -22,12 +22,7 @@ from flashbench.measuring import torch_settings
 from flashbench.measuring.clock import Clock
 from flashbench.measuring.environment import device_state, environment
 from flashbench.measuring.inspect import inspect_case
-from flashbench.measuring.measurement import (
-    DeviceLostError,
-    Options,
-    make_clock,
-    measure_case,
-)
+from flashbench.measuring.measurement import DeviceLostError, Options, make_clock, measure_case
 from flashbench.measuring.protocol import (
     Audit,
     Audited,

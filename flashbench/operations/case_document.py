@@ -11,12 +11,7 @@ from flashbench import operations
 from flashbench.callables import LAYOUTS
 from flashbench.case import Case, DtypeName
 from flashbench.errors import InvalidInputError
-from flashbench.operations.attention.operation import (
-    ATTENTION,
-    attention_case,
-    layout_of,
-    mask_of,
-)
+from flashbench.operations.attention.operation import ATTENTION, attention_case, layout_of, mask_of
 from flashbench.operations.attention.shapes import Shape
 from flashbench.operations.operation import case_id
 

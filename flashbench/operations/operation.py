@@ -173,11 +173,7 @@ class Operation:
 
     def counts(self, sizes: Sizes, options: Options) -> tuple[int, int, int]:
         """Operations, elements and exponentials."""
-        return (
-            self.flops(sizes, options),
-            self.elements(sizes),
-            self.exponentials(sizes, options),
-        )
+        return (self.flops(sizes, options), self.elements(sizes), self.exponentials(sizes, options))
 
     def flops(self, sizes: Sizes, options: Options) -> int:
         """Floating-point operations that the definition needs."""

@@ -6,14 +6,7 @@ from pathlib import Path
 from time import monotonic
 
 from flashbench.errors import InvalidInputError
-from flashbench.preflight.finding import (
-    CannotRepair,
-    Check,
-    Finding,
-    Level,
-    Severity,
-    Subject,
-)
+from flashbench.preflight.finding import CannotRepair, Check, Finding, Level, Severity, Subject
 from flashbench.preflight.source import CHECKS as SOURCE_CHECKS
 from flashbench.preflight.source.clean_clone import with_ignored_units
 from flashbench.preflight.source.tree import read_tree

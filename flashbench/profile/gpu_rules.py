@@ -218,10 +218,7 @@ _LATENCY = {
         "barriers",
         ("smaller blocks", "mbarriers between producers and consumers", "even out the warps' work"),
     ),
-    "wait": (
-        "latency of arithmetic",
-        ("more independent chains a thread", "more warps in flight"),
-    ),
+    "wait": ("latency of arithmetic", ("more independent chains a thread", "more warps in flight")),
     "membar": ("memory fences", ("narrower fences, or mbarriers that count bytes",)),
     "no_instruction": ("instruction fetch", ("shorter loops: less unrolling",)),
     "lg_throttle": ("global memory instructions", ("wider loads: 16 bytes a thread, or TMA",)),

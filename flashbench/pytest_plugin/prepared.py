@@ -61,12 +61,7 @@ class Attention(Prepared):
 
 
 def prepare(
-    name: str,
-    sizes: Sizes,
-    dtype: DtypeName,
-    options: Options,
-    device: str,
-    candidate: str | None,
+    name: str, sizes: Sizes, dtype: DtypeName, options: Options, device: str, candidate: str | None
 ) -> Prepared:
     """Make the problem of a case; skips the test if the machine has no such device.
 

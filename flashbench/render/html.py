@@ -25,8 +25,5 @@ def environment(package: str, visible: Callable[[str], str]) -> jinja2.Environme
         lstrip_blocks=True,
         finalize=finalize,
     )
-    made.globals |= {
-        "none_cell": NONE,
-        "outcomes": frozenset(outcome.value for outcome in Outcome),
-    }
+    made.globals |= {"none_cell": NONE, "outcomes": frozenset(outcome.value for outcome in Outcome)}
     return made

@@ -208,12 +208,7 @@ def _child(request: CheckRequest, writer: int, printer: int, server: int) -> Non
         os._exit(0)
     say(error=None, compilers=" ".join(sorted(jit.compilers() - before)))
     if request.correct or request.warm:
-        from flashbench.revisions.correctness import (
-            Watched,
-            call_each,
-            check_named,
-            check_small,
-        )
+        from flashbench.revisions.correctness import Watched, call_each, check_named, check_small
 
         try:
             operation = _operation(request.operation)

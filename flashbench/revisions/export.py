@@ -134,11 +134,7 @@ class _Listed:
 
 
 def _write_commit(
-    repository: Path,
-    commit: str,
-    target: Path,
-    done: Exported,
-    wanted: Callable[[bytes], bool],
+    repository: Path, commit: str, target: Path, done: Exported, wanted: Callable[[bytes], bool]
 ) -> None:
     listed = list(_listed(repository, commit, target, done, wanted))
     # Links last, after the submodules' files too: none can then be written through one.

@@ -6,15 +6,7 @@ from dataclasses import dataclass, replace
 
 from flashbench import operations
 from flashbench.errors import InvalidInputError
-from flashbench.table import (
-    ATTENTION,
-    Cell,
-    Column,
-    Document,
-    Group,
-    digits,
-    ratio_text,
-)
+from flashbench.table import ATTENTION, Cell, Column, Document, Group, digits, ratio_text
 from flashbench.verdict import Outcome
 
 Row = dict[str, Cell]

@@ -29,10 +29,7 @@ def document(title: str, levels: Sequence[Level], spent: Spent) -> Document:
             }
             for level in levels
         ],
-        summary={
-            "passed": sum(level.state is State.PASSED for level in levels),
-            **spent.summary(),
-        },
+        summary={"passed": sum(level.state is State.PASSED for level in levels), **spent.summary()},
         footer=[*([spent.line] if spent.line else []), answer],
         notes=[Note("next", stopped.next)] if stopped and stopped.next else [],
         verdict=answer,

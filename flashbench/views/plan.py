@@ -56,11 +56,7 @@ def line(found: Forecast, *, named: bool = False) -> str:
 
 
 def _row(
-    found: Forecast,
-    name: str,
-    count: float | None,
-    seconds: Seconds,
-    paid: Seconds | None = None,
+    found: Forecast, name: str, count: float | None, seconds: Seconds, paid: Seconds | None = None
 ) -> dict[str, Cell]:
     """paid: if others than the seconds shown."""
     row = {

@@ -71,11 +71,7 @@ def torch_sees(answers: Answers) -> Iterator[Finding]:
     if torch is None or "torch" in answers.named:
         raise CannotCheck("torch is missing or does not fit: see the level build")
     if torch.error and not torch.version:
-        yield Finding(
-            "torch",
-            f"cannot be imported: {torch.error}",
-            "python -c 'import torch'",
-        )
+        yield Finding("torch", f"cannot be imported: {torch.error}", "python -c 'import torch'")
     elif not torch.cuda:
         if answers.driver is None or not answers.driver.gpus:
             raise CannotCheck("there is no GPU to see")
@@ -151,10 +147,7 @@ def nvcc(answers: Answers) -> Iterator[Finding]:
     said = answers.tools.get("nvcc", "")
     if not said:
         yield Finding(
-            "PATH",
-            "nvcc is not on PATH",
-            'export PATH="/usr/local/cuda/bin:$PATH"',
-            "warning",
+            "PATH", "nvcc is not on PATH", 'export PATH="/usr/local/cuda/bin:$PATH"', "warning"
         )
     elif said.startswith("fails"):
         yield Finding("nvcc --version", said, "nvcc --version")

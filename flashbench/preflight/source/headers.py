@@ -10,11 +10,7 @@ from pathlib import PurePosixPath
 
 from flashbench.preflight.finding import CannotCheck, Finding, Severity, in_short
 from flashbench.preflight.fixes import edit, replace
-from flashbench.preflight.source.absent_folders import (
-    AbsentFolder,
-    absent_folders,
-    mistyped,
-)
+from flashbench.preflight.source.absent_folders import AbsentFolder, absent_folders, mistyped
 from flashbench.preflight.source.compiled_units import build_of
 from flashbench.preflight.source.computed_includes import computed_includes
 from flashbench.preflight.source.cxx import Include

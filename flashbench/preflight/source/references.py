@@ -14,13 +14,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from flashbench.errors import InvalidInputError
-from flashbench.preflight.source.cmake import (
-    CMakeCommand,
-    cmake_file,
-    included,
-    is_cmake,
-    path_of,
-)
+from flashbench.preflight.source.cmake import CMakeCommand, cmake_file, included, is_cmake, path_of
 from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of, script_run

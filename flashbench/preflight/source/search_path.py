@@ -14,10 +14,7 @@ from flashbench.preflight.source.tree import SourceTree, is_test
 
 # Text that mentions include directories; the lines around it may name them.
 _SPEAKS_LOWER = re.compile(r"include(?:_?dir|_path|(?<=\binclude)s?\s*=)")
-_SPEAKS = {
-    "CPATH": re.compile(r"CPATH(?<=\bCPATH)"),
-    "-I": re.compile(r"-I(?<!\w-I)[\w./${]"),
-}
+_SPEAKS = {"CPATH": re.compile(r"CPATH(?<=\bCPATH)"), "-I": re.compile(r"-I(?<!\w-I)[\w./${]")}
 _PATH = re.compile(r"[\w+-][\w.+-]*(?:/[\w.+-]+)*")
 
 
