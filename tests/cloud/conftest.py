@@ -12,6 +12,7 @@ from cloud.machine import Machine
 from revisions.repository import Repository
 from synthetic import make_cases, make_run
 
+from flashbench.cloud import follow
 from flashbench.fleet.merge import split
 from flashbench.runfile import RunFile, load, save
 from flashbench.shard import equal_shards
@@ -106,6 +107,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     repository.write("NOTES", "second")
     repository.commit("Two")
     monkeypatch.chdir(repository.root)
+    monkeypatch.setattr(follow, "_FIRST_POLL", 0.2)  # jobs of stand-ins are short
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache" / "builds"))
     return repository

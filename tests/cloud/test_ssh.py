@@ -150,7 +150,7 @@ def test_the_limit_of_time_holds_without_home(
 ) -> None:
     """A job of an hour is stopped and keeps its measurements; the same command downloads them."""
     (machine.home / "seconds").write_text("3600")
-    command = [*words(machine, sent, "--time-limit", "10s", "--no-gate"), *COMPARE]
+    command = [*words(machine, sent, "--time-limit", "6s", "--no-gate"), *COMPARE]
     kill_home_while_it_measures(machine, command)
     begun = time.monotonic()
     until(lambda: (job_of(machine) / "ended").exists(), 40)
@@ -292,7 +292,7 @@ def test_a_connection_that_drops_while_sending_leaves_no_half_job(
     proxy = Path(__file__).with_name("dropping_proxy.py")
     drops = tmp_path / "drops"
     drops.write_text(
-        f"{machine.config.read_text()}"
+        f"Host *\n  ControlPath none\n{machine.config.read_text()}"
         f"  ProxyCommand {sys.executable} {proxy} {machine.port} 500000\n"
     )
     lossy = words(machine, sent)
