@@ -44,7 +44,7 @@ def test_a_long_build_is_told_of(
     told: list[Sequence[Revision]] = []
     asked = [resolve(hanging.root, text) for text in ("HEAD~1", "HEAD")]
     project = read(hanging.root)
-    with Preparer(project, tmp_path, jobs=1, timeout=2, still=told.append) as preparer:
+    with Preparer(project, tmp_path, jobs=1, timeout=1, still=told.append) as preparer:
         built = preparer.prepare(asked, "build")
     assert [one.status for one in built] == ["timeout", "timeout"]
     assert [asked[0]] in told
