@@ -36,8 +36,9 @@ bench: $(VENV)/.built-$(BENCH_CUDA)
 
 build: $(BUILT)
 
+# Of two cores, tests that wait (for a time limit, a lock, a disk) leave a fifth idle: for a third.
 test: $(BUILT) $(VENV)/.has-test
-	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
+	$(VENV)/bin/python -m pytest -n 3 --dist worksteal
 
 lint: $(VENV)/.has-lint
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy

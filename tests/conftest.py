@@ -23,7 +23,7 @@ settings.load_profile("untimed")
 # process of tests hypothesis, and every assertion.
 sys.dont_write_bytecode = False
 
-# Two processes of tests share the cores: idle threads of torch that spin cost them half. OpenMP
+# Processes of tests share the cores: idle threads of torch that spin cost them half. OpenMP
 # reads it once, when torch is imported, which a folder's conftest may do before `pytest_configure`.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
