@@ -164,7 +164,7 @@ def cache_of(folder: Path) -> Path:
 def weigh(site: Path) -> None:
     sizes = {path: path.stat().st_size for path in site.rglob("*") if path.is_file()}
     print(f"  {sum(sizes.values()) / 1e6:.0f} MB in {len(sizes)} files", flush=True)
-    for folder in ("commits", "cases", "data/graphs", "data/heat"):
+    for folder in ("commits", "cases", "data/graphs", "data/earlier", "data/heat"):
         found = [size for path, size in sizes.items() if path.parent == site / folder]
         print(f"  {folder}: {len(found)} files of {np.mean(found) / 1e3:.0f} kB at the mean")
     for name in ("index.html", "graphs.html", "commits.html", "changes.html", "data/site.js"):

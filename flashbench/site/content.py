@@ -24,10 +24,12 @@ HASH = 10  # digits of a commit's hash on pages
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A drawn series, with its control and its changes, oldest first."""
+    """A drawn series, with its control and its changes, oldest first. continues: a graph of earlier
+    commits, which has a file of its own."""
 
     series: Series
     changes: tuple[Change, ...] = ()
+    continues: bool = False
 
     @property
     def id(self) -> str:

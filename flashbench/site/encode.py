@@ -6,17 +6,19 @@ misinterpret are escaped, although the files contain only data.
 
 import hashlib
 import math
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from flashbench.history.model import FloatArray, Points
+from flashbench.history.model import FloatArray, Points, Series
 from flashbench.site.case_names import baseline_of
 from flashbench.site.content import CONFIDENCE, Graph, shown, speedup
 from flashbench.site.templating import maker_key
 from flashbench.table import percentage
 
+BLOCK = 256  # commits; a new one changes no data of earlier blocks
 DIGITS = 5  # significant digits of a typical value of a series: far below any noise
 _LISTS_END = 2**53  # the largest integer that JavaScript counts exactly
 _ESCAPES = {b"<": b"\\u003c", b">": b"\\u003e", b"&": b"\\u0026"}
@@ -33,6 +35,29 @@ def script(function: str, value: Any) -> bytes:
     return b"%s(%s);\n" % (function.encode(), text)
 
 
+def parts(graph: Graph, commits: int) -> dict[str, Graph]:
+    """The graph by the folder of its data: the newest block of commits, and if there are earlier
+    points those before it. commits: of the history."""
+    start = commits // BLOCK * BLOCK
+    earlier = _between(graph.series, 0, start)
+    if not len(earlier.points):
+        return {"graphs": graph}
+    newest = Graph(_between(graph.series, start, commits), graph.changes, continues=True)
+    return {"earlier": Graph(replace(earlier, failed=earlier.failed[:0])), "graphs": newest}
+
+
+def _between(series: Series, start: int, end: int) -> Series:
+    lines = {"points": series.points, "control": series.control, "ratio": series.ratio}
+    cut: dict[str, Any] = {}
+    for name, line in lines.items():
+        if line is not None:
+            first, last = np.searchsorted(line.commit, (start, end))
+            cut[name] = line[first:last]
+    if series.ratio is series.points:
+        cut["ratio"] = cut["points"]
+    return replace(series, **cut)
+
+
 def graph_data(graph: Graph) -> dict[str, Any]:
     """The viewer's data. Values are integer multiples of a line's `scale`, null if missing."""
     one = graph.series
@@ -46,6 +71,7 @@ def graph_data(graph: Graph) -> dict[str, Any]:
         lines.append(_line("speedup", name, "", speedup(one.ratio)))
     return {
         "id": graph.id,
+        "continues": graph.continues,
         "interval": f"{percentage(CONFIDENCE)} interval of the median",
         "lines": lines,
         "failed": one.failed.tolist(),
@@ -70,7 +96,8 @@ def graph_key(graph: Graph) -> str:
     """A key that changes whenever anything drawn in the graph does."""
     one = graph.series
     digest = hashlib.blake2b(maker_key().encode(), digest_size=16)
-    digest.update(repr((graph.id, one.name, one.candidate, one.unit, graph.changes)).encode())
+    digest.update(repr((graph.continues, graph.id, one.name, one.candidate)).encode())
+    digest.update(repr((one.unit, graph.changes)).encode())
     digest.update(one.failed.tobytes())
     for points in (one.points, one.control, one.ratio):
         digest.update(b"|")

@@ -39,7 +39,9 @@ def publish(content: Content, output: Path, inputs: str = "") -> writer.Publishe
             site.put(path, key, partial(bytes, made), listing=True)
         means = [one.mean for one in placed if one.mean is not None]
         for graph in (*content.graphs, *means):
-            site.put(f"data/graphs/{graph.id}.js", encode.graph_key(graph), partial(_graph, graph))
+            for folder, part in encode.parts(graph, len(history.commits)).items():
+                path = f"data/{folder}/{graph.id}.js"
+                site.put(path, encode.graph_key(part), partial(_graph, folder, part))
         for place, commit in enumerate(content.history.commits):
             site.put(commit_page(commit.id), commits.key(place), partial(commits.make, place))
         for case in cases.cases:
@@ -47,5 +49,5 @@ def publish(content: Content, output: Path, inputs: str = "") -> writer.Publishe
         return site.write(summary)
 
 
-def _graph(graph: Graph) -> bytes:
-    return encode.script("flashbench.graph", encode.graph_data(graph))
+def _graph(folder: str, graph: Graph) -> bytes:
+    return encode.script(f"flashbench.{folder}", encode.graph_data(graph))

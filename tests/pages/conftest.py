@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pages.sample import content, sparse
 
+from flashbench.site import encode
 from flashbench.site.publish import publish
 
 if TYPE_CHECKING:
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a few blocks of commits, so that every graph is put together from two files."""
     folder = tmp_path_factory.mktemp("a folder <with> a name") / "site"
-    publish(content(), folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encode, "BLOCK", 9)
+        publish(content(), folder)
     return folder
 
 

@@ -16,7 +16,7 @@ from history.project import CASES, git, make_repository, measure
 from flashbench import runfile
 from flashbench.history import folder
 from flashbench.runfile import BuildIdentity
-from flashbench.site import source, writer
+from flashbench.site import encode, source, writer
 from flashbench.site.gather import gather
 from flashbench.site.publish import publish
 from flashbench.site.source import Source
@@ -129,6 +129,7 @@ def test_step_by_step_is_what_comes_at_once(
     """After commits, results that are removed, rewritten in place or damaged, and damage to what
     was kept of them: byte for byte the site that is made into an empty folder, with no cache."""
     monkeypatch.setattr(folder, "_MANY", 10)
+    monkeypatch.setattr(encode, "BLOCK", 16)
     draw = random.Random(seed)
     site = tmp_path / "site"
     steps = [_commit, _remove, _rewrite, _damage, _damage_cache]

@@ -235,6 +235,26 @@ def test_numbers_survive_the_data_file() -> None:
     assert encode.graph_key(holed) != encode.graph_key(graph)
 
 
+@pytest.mark.parametrize("block", [1, 5, COMMITS, COMMITS + 1])
+def test_a_new_commit_leaves_earlier_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph's parts have all its points once, and the earlier one no commit of the newest
+    block."""
+    monkeypatch.setattr(encode, "BLOCK", block)
+    start = COMMITS // block * block
+    for graph in SAMPLE.graphs:
+        made = encode.parts(graph, COMMITS)
+        lines = [encode.graph_data(part)["lines"] for part in made.values()]
+        assert [[one["role"] for one in part] for part in lines] == [
+            [one["role"] for one in lines[0]]
+        ] * len(made)
+        whole = encode.graph_data(graph)["lines"]
+        for number, line in enumerate(whole):
+            assert line["x"] == [at for part in lines for at in part[number]["x"]]
+        if "earlier" in made:
+            assert max(made["earlier"].series.points.commit) < start
+            assert not made["earlier"].changes
+
+
 def test_a_commit_page_says_why_it_does_not_build(tmp_path: Path) -> None:
     """Status and reason of the build, and that nothing was measured."""
     publish(SAMPLE, tmp_path)

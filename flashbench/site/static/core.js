@@ -1,4 +1,4 @@
-// Stores the data of data files, which call `flashbench.site`, `graph` and `heat`.
+// Stores the data of data files, which call `flashbench.site`, `graphs`, `earlier` and `heat`.
 // Untrusted text becomes text nodes and attributes only, never markup.
 "use strict";
 
@@ -11,9 +11,7 @@ const flashbench = { content: null };
 
   flashbench.site = (content) => { flashbench.content = content; };
 
-  flashbench.graph = arrived("graphs");
-
-  flashbench.heat = arrived("heat");
+  for (const folder of ["graphs", "earlier", "heat"]) flashbench[folder] = arrived(folder);
 
   /** The content of a data file in a folder, loaded once on first use. */
   flashbench.load = (folder, id) => {
@@ -30,6 +28,26 @@ const flashbench = { content: null };
       files.set(name, waiting);
     }
     return files.get(name).promise;
+  };
+
+  /** A line's numbers; null for those that it lacks. */
+  const numbers = (line, key) => (line[key] ?? line.x.map(() => null)).map((n) => (n === null ? null : n * line.scale));
+
+  /** A line of earlier and of newer commits. */
+  function joined(earlier, newest) {
+    const made = { ...newest, x: [...earlier.x, ...newest.x], scale: 1 };
+    for (const key of ["v", "lo", "hi", "q25", "q75", "p90", "p99"]) {
+      if (key in earlier || key in newest) made[key] = [...numbers(earlier, key), ...numbers(newest, key)];
+    }
+    return made;
+  }
+
+  /** A graph with all its commits; those before the newest few are in a file that seldom changes. */
+  flashbench.graph = async (id) => {
+    const newest = await flashbench.load("graphs", id);
+    if (!newest.continues) return newest;
+    const earlier = await flashbench.load("earlier", id);
+    return { ...newest, lines: newest.lines.map((line, i) => joined(earlier.lines[i], line)) };
   };
 
   /** A path in the site, relative to this page. */

@@ -146,10 +146,10 @@
 
     /** The graph with the lines of the same series on the machine to compare with. */
     async function together() {
-      const own = await flashbench.load("graphs", entry.id);
+      const own = await flashbench.graph(entry.id);
       const wanted = content.graphs.find((one) => one.name === entry.name && one.machine === view.beside && one.id !== entry.id);
       if (!wanted) return own;
-      const other = await flashbench.load("graphs", wanted.id);
+      const other = await flashbench.graph(wanted.id);
       const added = other.lines.filter((line) => line.role !== "control");
       return { ...own, lines: [...own.lines, ...added.map((line) => ({ ...line, role: `other ${line.role}`, where: wanted.machine }))] };
     }
