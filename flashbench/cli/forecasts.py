@@ -18,9 +18,9 @@ from flashbench.cli.measuring import (
     rate_of,
 )
 from flashbench.cost import store
-from flashbench.cost.estimate import Seconds, Work, slowest_share, starts_seconds
+from flashbench.cost.estimate import Seconds, Work, launches_within, slowest_share, starts_seconds
 from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
-from flashbench.cost.known import Experience, experience
+from flashbench.cost.known import Basis, Experience, experience
 from flashbench.cost.money import Money
 from flashbench.cost.shares import shards
 from flashbench.errors import InvalidInputError
@@ -116,6 +116,26 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     found.sources += [source(known, work), launches]
     found.work, found.known = work, known
     return found
+
+
+def launches_paid_for(options: dict[str, Any]) -> int:
+    """Launches of a comparison of two revisions: as many as its options allow, or as the budget
+    likely pays for where it is known what they take here; at least one."""
+    from flashbench.revisions import read
+
+    most: int = options["launches"]
+    if options["budget"] is None:
+        return most
+    try:
+        project = read(Path.cwd())
+    except InvalidInputError:  # the build reports it
+        return most
+    device = device_of(options["device"])
+    plan = Plan(**plan_options(options), candidates=[])
+    work, known = _paired(project, plan, device, options, 2), _known(device, options)
+    if plan.budget_seconds is None or known.level_of(work) is Basis.GUESS:
+        return most
+    return max(1, launches_within(plan.budget_seconds, work, known))
 
 
 def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:

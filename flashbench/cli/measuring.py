@@ -148,12 +148,15 @@ def default_tolerance(
         profile = load(path())
     except InvalidInputError:  # the advice before the first launch reports it
         return tolerance
-    metric = metric_of(device, options["metric"])
+    from flashbench.cli.forecasts import launches_paid_for
+
+    metric, launches = metric_of(device, options["metric"]), launches_paid_for(options)
     chosen, line = attainable_tolerance(
-        profile, device, metric, options["threads"], options["launches"], tolerance
+        profile, device, metric, options["threads"], launches, tolerance
     )
     if line:
-        tell(line)
+        few = launches < options["launches"]
+        tell(f"{line}; --budget pays for about {launches} launches" if few else line)
     return chosen
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
+from history.project import make_repository
 
 from flashbench import machine
 from flashbench.cli import cli
@@ -143,6 +144,31 @@ def test_shares_end_sooner_and_cost_more(plan: Plan) -> None:
     assert "starting workers would likely spend it before anything is measured" in shown
     assert both["shards"] == "1/2 2/2"
     assert alone["shards"] is None
+
+
+def test_the_tolerance_is_one_that_the_budget_pays_for(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the launches that fit, which are fewer than --launches and are told."""
+    make_repository(tmp_path / "project", ["One"])
+    settings = '[tool.flashbench.project]\ncallable = "kernel:attention"\nbuild = []\n'
+    (tmp_path / "project/pyproject.toml").write_text(settings)
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("FLASHBENCH_MACHINE", str(tmp_path / "machine.json"))
+    curve = [0.05] * 9 + [0.02] * 31
+    noise = machine.Noise(
+        device="cpu", name="Test CPU", threads=2, metric="wall", measured="2026-01-31",
+        cases=8, alarms=0, compared=8, detectable=[], detectable_worst=[], attainable=curve,
+    )  # fmt: skip
+    machine.keep(noise, machine.path())
+    asked = ["compare", "HEAD", "HEAD", *TWO[:4]]
+    enough, few = plan(*asked), plan(*asked, "--budget", "12s")
+    assert "tolerance 2 %" in enough.stderr
+    assert "--budget" not in enough.stderr
+    assert "tolerance 5 %" in few.stderr
+    count = few.stderr.split(" pays for about ")[1].split()[0]
+    assert f"within {count} launches" in few.stderr
+    assert 1 < int(count) < 10
 
 
 @pytest.mark.parametrize(
