@@ -13,9 +13,11 @@ import numpy as np
 from flashbench.baseline_names import is_default
 from flashbench.history.model import Change, History, Points, Series
 from flashbench.history.profiles import Kept
+from flashbench.metric import label_of
 from flashbench.render.escape import printable
 from flashbench.reports.figure import Figure
 from flashbench.site.case_names import baseline_of, in_short, known_case
+from flashbench.site.jumps import Jump
 from flashbench.table import Document
 
 CONFIDENCE = 0.99  # of the intervals of `Points`
@@ -24,11 +26,12 @@ HASH = 10  # digits of a commit's hash on pages
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A drawn series, with its control and its changes, oldest first. continues: a graph of earlier
-    commits, which has a file of its own."""
+    """A drawn series, with its control, its changes and its jumps, oldest first. continues: a graph
+    of earlier commits, which has a file of its own."""
 
     series: Series
     changes: tuple[Change, ...] = ()
+    jumps: tuple[Jump, ...] = ()
     continues: bool = False
 
     @property
@@ -43,9 +46,11 @@ class Graph:
     def title(self) -> str:
         """For readers: the series, the short case name, and where it was measured."""
         one = self.series
-        parts = in_short(one.case), self.traits[2], one.candidate, one.metric
-        name = " ".join(part for part in parts if part) if one.case else one.name
-        return f"{name} on {one.machine}"
+        if not one.case:
+            return f"{one.name} on {one.machine}"
+        name = " ".join(filter(None, (in_short(one.case), self.traits[2], one.candidate)))
+        metric = f", {label_of(one.metric)}," if one.metric else ""
+        return f"{name}{metric} on {one.machine}"
 
     @property
     def traits(self) -> tuple[str, str, str]:

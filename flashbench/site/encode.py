@@ -42,7 +42,7 @@ def parts(graph: Graph, commits: int) -> dict[str, Graph]:
     earlier = _between(graph.series, 0, start)
     if not len(earlier.points):
         return {"graphs": graph}
-    newest = Graph(_between(graph.series, start, commits), graph.changes, continues=True)
+    newest = replace(graph, series=_between(graph.series, start, commits), continues=True)
     return {"earlier": Graph(replace(earlier, failed=earlier.failed[:0])), "graphs": newest}
 
 
@@ -89,6 +89,9 @@ def graph_data(graph: Graph) -> dict[str, Any]:
             }
             for change in graph.changes
         ],
+        "jumps": [
+            {"at": one.commit, "speedup": float(f"{one.speedup:.6g}")} for one in graph.jumps
+        ],
     }
 
 
@@ -97,7 +100,7 @@ def graph_key(graph: Graph) -> str:
     one = graph.series
     digest = hashlib.blake2b(maker_key().encode(), digest_size=16)
     digest.update(repr((graph.continues, graph.id, one.name, one.candidate)).encode())
-    digest.update(repr((one.unit, graph.changes)).encode())
+    digest.update(repr((one.unit, graph.changes, graph.jumps)).encode())
     digest.update(one.failed.tobytes())
     for points in (one.points, one.control, one.ratio):
         digest.update(b"|")

@@ -1,5 +1,6 @@
 """The front page: the answer first, then the evidence."""
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -10,7 +11,16 @@ from flashbench.metric import label_of
 from flashbench.site import sparkline
 from flashbench.site.case_names import in_short
 from flashbench.site.commit_pages import measured_on
-from flashbench.site.content import HASH, Content, case_page, commit_page, date, machine_page
+from flashbench.site.content import (
+    HASH,
+    Content,
+    Graph,
+    case_page,
+    commit_page,
+    date,
+    machine_page,
+)
+from flashbench.site.jumps import newly_slower
 from flashbench.site.standings import Standing, since, state_of
 from flashbench.table import ratio_text
 
@@ -128,32 +138,51 @@ def _verdicts(content: Content, standing: Standing) -> str:
 
 
 def _slower(content: Content) -> dict[str, Any]:
-    """The series whose last change that counts made them slower."""
+    """The series whose last change that counts made them slower, and those that newly jumped."""
     lasts = [
         (change, graph)
         for graph in content.graphs
         for change in [one for one in graph.changes if not one.provisional][-1:]
     ]
     found = [(change, graph) for change, graph in lasts if change.speedup.value < 0]
-    named = []
-    for change, graph in sorted(found, key=lambda one: -one[0].commit)[:SLOWER]:
-        case = graph.series.case
-        size = float(np.exp(change.speedup.value))
-        named.append(
-            {
-                "name": in_short(case) if case else graph.series.name,
-                "page": case_page(case) if case else f"graphs.html#graph={graph.id}",
-                "machine": graph.series.machine,
-                "size": ratio_text(size),
-                "commit": commit_link(content, change.commit),
-            }
-        )
+    named = [
+        _slower_series(content, graph, change.commit, math.exp(change.speedup.value))
+        for change, graph in sorted(found, key=lambda one: -one[0].commit)[:SLOWER]
+    ]
+    jumped = [
+        (jump, graph)
+        for graph in content.graphs
+        if (jump := newly_slower(graph.series.judged, graph.jumps))
+    ]
+    worst = [
+        _slower_series(content, graph, jump.commit, jump.speedup)
+        for jump, graph in sorted(jumped, key=lambda one: one[0].speedup)[:SLOWER]
+    ]
     doubtful = sum(
         graph.changes[-1].provisional and graph.changes[-1].speedup.value < 0
         for graph in content.graphs
         if graph.changes
     )
-    return {"count": len(found), "named": named, "provisional": doubtful}
+    return {
+        "count": len(found),
+        "named": named,
+        "provisional": doubtful,
+        "jumped": len(jumped),
+        "worst": worst,
+    }
+
+
+def _slower_series(content: Content, graph: Graph, commit: int, speed: float) -> dict[str, Any]:
+    """The values that name a series that became slower. speed: after over before."""
+    one = graph.series
+    return {
+        "name": in_short(one.case) if one.case else one.name,
+        "metric": label_of(one.metric),
+        "page": case_page(one.case) if one.case else f"graphs.html#graph={graph.id}",
+        "machine": one.machine,
+        "size": ratio_text(speed),
+        "commit": commit_link(content, commit),
+    }
 
 
 def _last(rows: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from flashbench.history.changes import find
 from flashbench.history.load import load
 from flashbench.revisions import ledger
 from flashbench.site.content import Content, Graph, drawn
+from flashbench.site.jumps import jumps
 from flashbench.site.latest import latest_tables
 from flashbench.site.project_name import project_name
 from flashbench.site.source import Source
@@ -24,8 +25,11 @@ def gather(source: Source) -> Content:
     )
     series = drawn(history)
     judged = [one for one in series if not one.baseline]  # SDPA's own changes are not the project's
-    changes = dict(zip(map(id, judged), find(history, judged).changes, strict=True))
-    graphs = tuple(Graph(one, changes.get(id(one)) or ()) for one in series)
+    found = dict(zip(map(id, judged), find(history, judged).changes, strict=True))
+    graphs = []
+    for one in series:
+        changes = found.get(id(one)) or ()
+        graphs.append(Graph(one, changes, () if one.baseline else jumps(one.judged, changes)))
     latest, unreadable = latest_tables(history, source.results)
     notes = [*history.notes, *unreadable]
     if history.off_axis:
@@ -36,5 +40,5 @@ def gather(source: Source) -> Content:
         )
     kept = profiles.read(source.results, [one.name for one in history.machines], notes)
     return Content(
-        project_name(source.repository), history, graphs, latest, tuple(notes), tuple(kept)
+        project_name(source.repository), history, tuple(graphs), latest, tuple(notes), tuple(kept)
     )

@@ -9,6 +9,7 @@ import numpy as np
 from flashbench.history.model import Change, Gap, History, Machine, Points, Series
 from flashbench.revisions.commits import Commit
 from flashbench.site.content import Content, Graph, drawn
+from flashbench.site.jumps import Jump
 from flashbench.site.latest import latest_table
 from flashbench.stats.shift import Shift
 
@@ -76,7 +77,8 @@ def content() -> Content:
         commit=STEP, first=STEP - 2, last=STEP, speedup=shift, before=20, after=15, unmeasured=1
     )
     first, *others = drawn(whole)
-    graphs = (Graph(first, (change,)), *map(Graph, others))
+    jump = Jump(COMMITS - 2, 0.9, recent=True)
+    graphs = (Graph(first, (change,), (jump,)), *map(Graph, others))
     latest = (
         latest_table(ROOT / "results/cpu.json", "box", COMMITS - 1, "cpu"),
         latest_table(ROOT / "results/h200.json", HOSTILE, COMMITS - 2, "cuda"),

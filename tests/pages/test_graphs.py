@@ -34,6 +34,7 @@ def test_a_graph_has_all_its_marks(visit: Open) -> None:
     assert first.locator(".failed").count() == 1
     assert first.locator(".range").count() == 1
     assert first.locator("text.up").text_content() == "▲ 20.0 %"
+    assert first.locator("text.jump").text_content() == "(▼ -10.0 %)"
 
 
 def test_every_graph_has_title_legend_and_units(visit: Open) -> None:
@@ -107,7 +108,7 @@ LONG = """() => {
     const view = { show: "speedup", axis: "all", from: 0, to: count - 1 };
     const svg = flashbench.shape("svg");
     document.body.append(svg);
-    const graph = { lines: [line], failed: [], changes: [] };
+    const graph = { lines: [line], failed: [], changes: [], jumps: [] };
     return flashbench.draw(svg, graph, view, x.map(() => commit), new Map(), []).stops.length;
 }"""
 

@@ -15,6 +15,7 @@ from flashbench.history.model import Points
 from flashbench.site.case_names import in_short, in_words
 from flashbench.site.content import Graph, case_page
 from flashbench.site.heat_map import COLUMNS, heat_map
+from flashbench.site.jumps import jumps
 from flashbench.site.publish import publish
 from flashbench.site.sparkline import of_change, strip
 from flashbench.site.standings import Standing, geometric_mean, since, standings, state_of
@@ -194,8 +195,16 @@ def test_the_front_page_answers_first(tmp_path: Path) -> None:
     publish(replace(SAMPLE, graphs=(worse, *others)), tmp_path / "b")
     said = answers(tmp_path / "b")
     assert f"1 of {len(SAMPLE.graphs)} series became slower at its last change" in said
-    assert "speed \u00d7 0.800 in 1,8,512,64 fp16 full on box" in said
+    assert "speed \u00d7 0.800 in 1,8,512,64 fp16 full , eager wall time, on box" in said
     assert "slower in 1 series" in said
+    ratio = first.series.ratio
+    value = np.append(ratio.value[:-1], 2 * ratio.value[-1])
+    ratio = replace(ratio, value=value, low=value / 1.01, high=value * 1.01)
+    newest = Graph(replace(first.series, ratio=ratio), (), jumps(ratio, ()))
+    publish(replace(SAMPLE, graphs=(newest, *others)), tmp_path / "c")
+    said = answers(tmp_path / "c")
+    assert "Too new to judge : 1 series is slower at the newest commits than just before" in said
+    assert f"at {SAMPLE.history.commits[-1].id[:10]}" in said.partition("Too new")[2]
 
 
 def test_the_front_page_of_a_tip_that_is_broken_says_so(tmp_path: Path) -> None:

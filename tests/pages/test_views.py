@@ -146,7 +146,8 @@ def test_two_commits_are_compared_in_place(visit: Open) -> None:
     ratio = SAMPLE.graphs[0].series.ratio.value
     assert value == pytest.approx(ratio[0] / ratio[-1], rel=1e-3)
     assert low < value < high
-    first.get_by_role("button", name="Compare with this commit").click()
+    tools = page.get_by_role("group", name="Commits of all graphs")
+    tools.get_by_role("button", name="Compare with this commit").click()
     page.wait_for_function(f"() => location.hash.includes('{HASHES[-1]}')")
     again = visit(f"graphs.html#pin={HASHES[STEP]}", width=390)
     assert figures(again, 8).first.locator(".plot .pin").count() == 1

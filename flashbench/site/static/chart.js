@@ -154,21 +154,26 @@
 
     const taken = []; // the end of each row of text
     const labels = []; // above all lines
-    for (const change of graph.changes) {
+    const steps = new Map(); // commit -> what the numbers there say of changes and jumps
+    const jumped = graph.jumps.map(({ at, speedup }) => ({ at, first: at, last: at, speedup: [speedup], jump: true }));
+    for (const change of [...graph.changes, ...jumped].sort((one, other) => one.at - other.at)) {
       if (change.last < view.from || change.first > view.to) continue;
       const up = change.speedup[0] > 1;
-      const way = change.provisional ? "provisional" : up ? "up" : "down";
+      const way = change.jump ? "jump" : change.provisional ? "provisional" : up ? "up" : "down";
+      const named = change.jump ? "jump, with too few commits on one side to be judged" : `${change.provisional ? "provisional " : ""}change, most likely here`;
+      steps.set(change.at, [...(steps.get(change.at) ?? []), `${named}: speed × ${flashbench.digits(change.speedup[0])}`]);
       const left = x(Math.max(view.from, change.first)) - 2;
       const right = x(Math.min(view.to, change.last)) + 2;
       const at = x(Math.min(view.to, Math.max(view.from, change.at)));
-      const percent = `${up ? "▲" : "▼"} ${(100 * (change.speedup[0] - 1)).toFixed(1)} %${change.provisional ? "?" : ""}`;
+      const size = `${up ? "▲" : "▼"} ${(100 * (change.speedup[0] - 1)).toFixed(1)} %`;
+      const percent = change.jump ? `(${size})` : `${size}${change.provisional ? "?" : ""}`;
       const wide = 7 * percent.length;
       const start = at + wide > width - 4 ? at - 4 - wide : at + 4;
       let row = 0;
       while (taken[row] > start) row++;
       taken[row] = start + wide;
+      if (!change.jump) svg.append(shape("rect", { x: left, y: MARGIN.top, width: right - left, height: inner.h, class: "range" }));
       svg.append(
-        shape("rect", { x: left, y: MARGIN.top, width: right - left, height: inner.h, class: "range" }),
         shape("line", { x1: at, x2: at, y1: MARGIN.top, y2: floor, class: `change ${way}` }),
       );
       labels.push(shape("text", { x: start, y: MARGIN.top + 12 + 14 * row, class: `size ${way}` }, percent));
@@ -206,7 +211,7 @@
 
     const stops = [...new Set([...lines.flatMap((l) => l.points.map((p) => p.x)), ...notes.keys()])];
     return {
-      lines, isRatio, factor, unit, notes, low, high, spread,
+      lines, isRatio, factor, unit, notes, steps, low, high, spread,
       stops: stops.filter((i) => i >= view.from && i <= view.to).sort((a, b) => a - b),
       nearest(clientX) {
         const box = svg.getBoundingClientRect();

@@ -40,6 +40,7 @@
       if (other) text += against(point, other, line, commits[pin].hash.slice(0, 10));
       parts.push(text);
     }
+    parts.push(...(made.steps.get(i) ?? []));
     if (made.notes.has(i)) parts.push(made.notes.get(i));
     return parts.join("; ");
   }
@@ -76,10 +77,12 @@
     if (made.lines.some((line) => line.points.some((point) => outside(point.v)))) {
       items.push(item("a value outside of the picture", shape("path", { d: "M7,11h10l-5,-9Z", class: "beyond" })));
     }
+    const step = (way) => shape("path", { d: "M12,0V12", class: `change ${way}` });
     if (graph.changes.length) {
-      const line = shape("path", { d: "M12,0V12", class: "change down" });
-      items.push(item("change, in the commits it may lie in", shape("path", { d: "M6,0H18V12H6Z", class: "range" }), line));
+      const doubt = graph.changes.some((one) => one.provisional) ? "; with ? provisional, until more commits confirm it" : "";
+      items.push(item(`change, in the commits it may lie in${doubt}`, shape("path", { d: "M6,0H18V12H6Z", class: "range" }), step("down")));
     }
+    if (graph.jumps.length) items.push(item("(jump) with too few commits on one side to be judged", step("jump")));
     if (view.pin >= 0) items.push(item("commit to compare with", shape("path", { d: "M12,0V12", class: "pin" })));
     if (gaps.size) items.push(item("build failed", shape("path", { d: "M8,2l8,8m0,-8l-8,8", class: "gap" })));
     if (graph.failed.some((i) => !gaps.has(i))) {
@@ -101,19 +104,19 @@
 
   /**
    * A figure for `entry` of the list of graphs: {figure, draw(view)}. options: change(view) is called
-   * with requested changes of the view; words: name the case in words; plain: no title.
+   * with requested changes of the view; tools: of all graphs; words: name the case in words; plain:
+   * no title.
    */
-  flashbench.figure = (entry, { change, words = false, plain = false }) => {
+  flashbench.figure = (entry, { change, tools, words = false, plain = false }) => {
     const { content } = flashbench;
     const { commits } = content;
     const title = entry.page ? element("a", { href: address(entry.page) }, entry.title) : entry.title;
     const heading = element("figcaption", plain ? { class: "hidden" } : {}, title);
     const svg = shape("svg", { tabindex: "0", role: "img" });
     const plot = element("div", { class: "plot" }, svg);
-    const readout = element("p", { class: "readout", "aria-live": "polite" }, "loading …");
-    const tools = element("p", { class: "tools" });
+    const readout = element("p", { class: "readout" }, "loading …");
     const details = element("details", {}, element("summary", {}, "The same as a table"));
-    const figure = element("figure", { "data-graph": entry.id, "aria-label": entry.title }, heading, plot, readout, tools, details);
+    const figure = element("figure", { "data-graph": entry.id, "aria-label": entry.title }, heading, plot, readout, details);
     if (words && entry.words) heading.after(element("p", { class: "soft" }, entry.words));
     const gaps = flashbench.view.gapsOf(entry.machine);
     const measured = content.measured.find((one) => one.machine === entry.machine)?.commits ?? [];
@@ -122,26 +125,17 @@
     let made = null;
     let current = null;
 
-    function show(i) {
-      current = i;
-      made.point(i);
+    function tell(i) {
       const commit = commits[i];
       const link = element("a", { href: address(commit.page) }, commit.hash.slice(0, 10));
       readout.replaceChildren(link, ` ${commit.date} ${commit.time} ${commit.subject}: ${describe(made, i, view.pin, commits)}`);
-      for (const button of tools.children) button.disabled = false;
     }
 
-    const middle = () => current ?? Math.round((view.from + view.to) / 2);
-    const actions = {
-      c: ["Compare with this commit", () => change({ pin: view.pin === current ? -1 : current ?? -1 })],
-      "+": ["Zoom in", () => change(flashbench.view.zoomed(view, middle(), 0.5))],
-      "-": ["Zoom out", () => change(flashbench.view.zoomed(view, middle(), 2))],
-      0: ["Show all", () => change({ from: 0, to: flashbench.view.last, pin: -1 })],
-    };
-    for (const [key, [text, act]] of Object.entries(actions)) {
-      const button = element("button", { type: "button", "data-key": key }, text);
-      button.addEventListener("click", act);
-      tools.append(button);
+    function show(i) {
+      current = i;
+      made.point(i);
+      tell(i);
+      tools.point(i);
     }
 
     /** The graph with the lines of the same series on the machine to compare with. */
@@ -162,13 +156,11 @@
         `${commits[view.from].date} to ${commits[view.to].date}. ${KEYS}`);
       figure.querySelector(".legend")?.remove();
       plot.after(legend(made, graph, view, gaps));
-      tools.querySelector('[data-key="0"]').hidden = view.from === 0 && view.to === flashbench.view.last && view.pin < 0;
       if (details.open) details.lastElementChild.replaceWith(table(made, view, commits, entry.title));
-      if (current !== null && made.stops.includes(current)) show(current);
-      else if (readout.textContent === "loading …") {
-        readout.replaceChildren("Point at the graph, or walk along it with the arrow keys; drag over commits to zoom in.");
-        tools.querySelector('[data-key="c"]').disabled = true;
-      }
+      const isPointed = made.stops.includes(current);
+      if (isPointed) made.point(current);
+      if (made.stops.length) tell(isPointed ? current : made.stops.at(-1));
+      else readout.replaceChildren("No commit of this range was tried.");
       figure.dataset.drawn = "yes";
     }
 
@@ -193,12 +185,12 @@
         Home: 0, End: last,
       }[event.key];
       if (event.key === "Enter" && at >= 0) window.location.href = address(commits[current].page);
-      const act = actions[event.key === "=" ? "+" : event.key];
-      if (act) act[1]();
-      if (to === undefined && !act) return;
+      if (to === undefined && !tools.act(event.key)) return;
       event.preventDefault();
       if (to !== undefined) show(made.stops[Math.min(last, Math.max(0, to))]);
     });
+    // Not from the start: a page of graphs would read out all their newest commits.
+    svg.addEventListener("focus", () => readout.setAttribute("aria-live", "polite"), { once: true });
     let start = null; // where a drag began
     svg.addEventListener("pointerdown", (event) => {
       if (made?.stops.length && event.pointerType === "mouse" && event.button === 0) {

@@ -58,18 +58,23 @@
     return { show: show.value, axis: axis.value, beside: beside.value, quartiles: quartiles.checked, tail: tail.checked, ...range() };
   }
 
-  function render() {
+  function drawAll() {
     const now = view();
+    tools.draw(now);
+    for (const one of shown) one.draw(now);
+  }
+
+  function render() {
     const wanted = passing.slice(0, limit);
     list.replaceChildren();
     const named = new Set(); // cases already named in words
     shown = wanted.map((entry) => {
       const words = !named.has(entry.case);
       named.add(entry.case);
-      return flashbench.figure(entry, { change, words });
+      return flashbench.figure(entry, { change, tools, words });
     });
     list.append(...shown.map((one) => one.figure));
-    for (const one of shown) one.draw(now);
+    drawAll();
     more.hidden = wanted.length === passing.length;
     count.textContent = `${passing.length} of ${content.graphs.length} graphs pass the filters` +
       `${more.hidden ? "" : `; the first ${wanted.length} are shown`}.`;
@@ -111,10 +116,10 @@
       form.elements[name].value = commit === views.initial[name] ? "" : views.named(commit);
     }
     write();
-    const now = view();
-    for (const one of shown) one.draw(now);
+    drawAll();
   }
 
+  const tools = flashbench.tools(list.parentElement, change);
   let typing = 0;
   form.addEventListener("input", () => {
     window.clearTimeout(typing);
@@ -133,10 +138,7 @@
     list.children[first]?.querySelector("svg").focus();
   });
   window.addEventListener("hashchange", () => { read(); apply(); });
-  flashbench.onWidth(() => {
-    const now = view();
-    for (const one of shown) one.draw(now);
-  });
+  flashbench.onWidth(drawAll);
   read();
   // On a phone the graphs come first, unless the address says something of these fields.
   const folded = document.querySelector("details.more");

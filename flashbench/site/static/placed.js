@@ -27,13 +27,15 @@
     draw();
   }
 
+  const tools = flashbench.tools(document.querySelector(".charts"), change);
   const figures = [...document.querySelectorAll(".placed")].map((place) => {
-    const made = flashbench.figure(entries.get(place.dataset.graph), { change, plain: place.dataset.plain === "yes" });
+    const made = flashbench.figure(entries.get(place.dataset.graph), { change, tools, plain: place.dataset.plain === "yes" });
     place.append(made.figure);
     return made;
   });
 
   function draw() {
+    tools.draw(view);
     for (const one of figures) one.draw(view);
   }
 
