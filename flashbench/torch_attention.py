@@ -7,12 +7,14 @@ shapes and strides (`flashbench.kernel_call`), with gradients where they are wan
 (`flashbench.gradients`). It never falls back to SDPA: what it does not support is an error.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from flashbench import gradients, kernel_call
 from flashbench.kernel_call import C as _C
@@ -83,7 +85,7 @@ def attention(
     if dropout_p != 0.0:
         raise ValueError(NO_DROPOUT.format(dropout_p))
     if _is_compiling():
-        return _compiled_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
+        return _as_operator(q, k, v, attn_mask, is_causal, scale, enable_gqa)
     if (
         forward_ad._current_level >= 0
         or _dispatch_modes() > 0
@@ -92,6 +94,8 @@ def attention(
     ):
         # A torch mode may change what torch's functions return.
         _refuse_what_cannot_be_followed(q, k, v)
+        if _counts_operators():
+            return _as_operator(q, k, v, attn_mask, is_causal, scale, enable_gqa)
         # As in SDPA, modes see no torch function inside; dispatch modes see the output created.
         with torch._C.DisableTorchFunction():
             return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
@@ -119,7 +123,14 @@ def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
             )
 
 
-def _compiled_attention(
+def _counts_operators() -> bool:
+    """Whether torch's FlopCounterMode is on."""
+    counter = sys.modules.get("torch.utils.flop_counter")
+    on = _get_current_dispatch_mode_stack()
+    return counter is not None and any(isinstance(one, counter._FlopCounterMode) for one in on)
+
+
+def _as_operator(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -128,12 +139,12 @@ def _compiled_attention(
     scale: float | None,
     enable_gqa: bool,
 ) -> Tensor:
-    """Attention as one operator of torch.compile's graph."""
+    """Attention as one operator, of torch.compile's graph or of a count."""
     from flashbench import torch_operators
 
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         q, k, v = (x.unsqueeze(0) for x in (q, k, v))
-        return _compiled_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa).squeeze(0)
+        return _as_operator(q, k, v, attn_mask, is_causal, scale, enable_gqa).squeeze(0)
     require_options(is_causal, scale, enable_gqa)
     mask = alignment(attn_mask, is_causal, q, k)
     scale = None if scale is None else float(scale)

@@ -1,6 +1,6 @@
-"""Attention and its gradients as operators of torch.compile's graphs.
+"""Attention and its gradients as operators, of torch.compile's graphs and counts of operations.
 
-Imported when the first graph is traced, not before: operators are registered for the whole process,
+Imported when the first is needed, not before: operators are registered for the whole process,
 which two revisions that share one must not do (`flashbench.revisions.traces`).
 """
 
@@ -8,6 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import (
+    register_flop_formula,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
 
 from flashbench import kernel_call
 from flashbench.gradients import NO_SECOND_DERIVATIVE, backward
@@ -40,6 +45,13 @@ def _(q: Tensor, k: Tensor, v: Tensor, *scoring_and: Any) -> tuple[Tensor, Tenso
     return q.new_empty(q.shape), q.new_empty(shape, dtype=torch.float32)
 
 
+@register_flop_formula(torch.ops.flashbench.attention)
+def _(q: torch.Size, k: torch.Size, v: torch.Size, *_: Any, **__: Any) -> int:
+    """The floating-point operations that torch counts for SDPA: a causal mask takes none away."""
+    counted: int = sdpa_flop_count(q, k, v)
+    return counted
+
+
 @torch.library.custom_op("flashbench::attention_backward", mutates_args=())
 def backward_operator(
     q: Tensor,
@@ -64,6 +76,12 @@ def backward_operator(
 @backward_operator.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+
+
+@register_flop_formula(torch.ops.flashbench.attention_backward)
+def _(q: torch.Size, k: torch.Size, v: torch.Size, *out_lse_dout: Any, **__: Any) -> int:
+    counted: int = sdpa_backward_flop_count(out_lse_dout[2], q, k, v)
+    return counted
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

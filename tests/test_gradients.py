@@ -7,7 +7,9 @@ import pytest
 import torch
 from backward_truth import of_sdpa, ours
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.flop_counter import FlopCounterMode
 
 from flashbench import attention, quantize_e4m3, torch_operators
 
@@ -191,6 +193,29 @@ def test_the_operators_keep_torchs_contract(inputs: Inputs) -> None:
         out, lse = torch_operators.operator(q, k, v, True, False, None, True, True)
     tensors = (x.detach() for x in (q, k, v, out, lse, dout))
     torch.library.opcheck(torch_operators.backward_operator, (*tensors, True, False, None))
+
+
+def test_operations_are_counted_as_of_sdpa(inputs: Inputs, fresh_dynamo: None) -> None:
+    """torch's counter of operations gives attention, eager or compiled, and its gradients torch's
+    numbers for SDPA: a mask takes none away, and gradients compute the scores again."""
+    q, k, v, dout = inputs
+
+    def counts(attend: Any) -> list[int]:
+        with FlopCounterMode(display=False) as counter:
+            out = attend(q, k, v, is_causal=True, enable_gqa=True)
+            forward = counter.get_total_flops()
+            torch.autograd.grad(out, (q, k, v), dout)
+        return [forward, counter.get_total_flops() - forward]
+
+    forward = 4 * 2 * 4 * 30 * 40 * 32
+    assert counts(attention) == [forward, forward * 5 // 2]
+    assert counts(torch.compile(attention, backend="aot_eager")) == counts(attention)
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    assert counter.get_total_flops() == forward
+    with FlopCounterMode(display=False) as counter:
+        attention(q[0], k[0], v[0], enable_gqa=True)
+    assert counter.get_total_flops() == forward // 2
 
 
 def test_fp8_has_no_gradients() -> None:
