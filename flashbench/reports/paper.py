@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
 
 _MARKERS = ("o", "s", "D", "^", "v", "x")
-_PANEL, _HEIGHT, _PIXEL = 3.5, 2.4, 1 / 110  # inches
+_PANEL, _PLOT, _PIXEL = 3.5, 1.7, 1 / 110  # inches: width of a panel, height of a plot
+_TOP, _BOTTOM, _LEFT, _RIGHT = 0.26, 0.42, 0.55, 0.12  # of a panel around its plot
+_CHARACTER = 0.053  # inches, at 6 points
+_TITLE, _LEGEND = 0.3, 0.3  # of a sheet
 _DPI, _SCREEN_DPI = 200, 110
 
 
@@ -49,21 +52,41 @@ def sheet(figure: Figure, columns: int = 2) -> "Sheet":
     columns = max(1, min(columns, len(figure.panels)))
     lines = [figure.panels[i : i + columns] for i in range(0, len(figure.panels), columns)]
     heights = [max(map(_height, line)) for line in lines]
-    made = NewSheet(figsize=(columns * _PANEL, sum(heights) + 0.6), layout="constrained")
+    lefts = [max(map(_left, figure.panels[column::columns])) for column in range(columns)]
+    whole = sum(heights) + _TITLE + _LEGEND
+    made = NewSheet(figsize=(columns * _PANEL, whole))
     FigureCanvasAgg(made)
-    grid = made.add_gridspec(len(lines), columns, height_ratios=heights)
-    for number, line in enumerate(lines):
+    top = whole - _TITLE
+    for line, height in zip(lines, heights, strict=True):
         for place, panel in enumerate(line):
-            _panel(made.add_subplot(grid[number, place]), panel)
-    made.suptitle(_plain(figure.title), fontsize=10)
+            plot = _height(panel) - _TOP - _BOTTOM
+            left = lefts[place]
+            _panel(
+                made.add_axes(
+                    (
+                        (place * _PANEL + left) / (columns * _PANEL),
+                        (top - _TOP - plot) / whole,
+                        (_PANEL - left - _RIGHT) / (columns * _PANEL),
+                        plot / whole,
+                    )
+                ),
+                panel,
+            )
+        top -= height
+    made.suptitle(_plain(figure.title), fontsize=10, y=1 - 0.1 / whole, va="top")
     handles = [_key(series, name) for series, name in enumerate(figure.series)]
-    made.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=7, frameon=False)
+    made.legend(handles=handles, loc="lower center", ncols=4, fontsize=7, frameon=False)
     return made
 
 
 def _height(panel: Panel) -> float:
     rows = len(panel.y.rows)
-    return max(0.9 + panel.row * _PIXEL * rows, 1.2) if rows else _HEIGHT
+    return _TOP + (max(panel.row * _PIXEL * rows, 0.3) if rows else _PLOT) + _BOTTOM
+
+
+def _left(panel: Panel) -> float:
+    labels = (shortened(text, MOST_LABEL) for _, text in panel.y.ticks)
+    return max(_LEFT, 0.15 + _CHARACTER * max(map(len, labels), default=0))
 
 
 def _key(series: int, name: str) -> Any:
@@ -88,25 +111,27 @@ def _panel(axes: Any, panel: Panel) -> None:
 
 
 def _axis(axes: Any, name: str, axis: Axis) -> None:
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
     if axis.scale == "log":
         axes.set(**{f"{name}scale": "log"})
-    axes.set(**{f"{name}lim": axis.ends, f"{name}label": _plain(axis.label)})
-    ticks = axis.ticks
-    axes.set(**{f"{name}ticks": [n for n, _ in ticks]})
-    axes.set(**{f"{name}ticklabels": [_plain(text, MOST_LABEL) for _, text in ticks]})
-    axes.tick_params(axis=name, which="both", labelsize=6)
-    axes.tick_params(axis=name, which="minor", length=0, labelleft=False, labelbottom=False)
-    getattr(axes, f"{name}axis").label.set_size(7)
+    axes.set(**{f"{name}lim": axis.ends})
+    its = axes.xaxis if name == "x" else axes.yaxis
+    its.set_major_locator(FixedLocator([number for number, _ in axis.ticks]))
+    its.set_major_formatter(FixedFormatter([_plain(text, MOST_LABEL) for _, text in axis.ticks]))
+    its.set_minor_locator(NullLocator())
+    its.set_tick_params(labelsize=6, left=False, bottom=False)
+    its.set_label_text(_plain(axis.label), fontsize=7)
 
 
 def _mark(axes: Any, mark: Mark) -> None:
     if isinstance(mark, Rule):
-        (axes.axvline if mark.along == "x" else axes.axhline)(
-            mark.at, color="black", linewidth=0.8, linestyle="--"
-        )
+        axes.axvline(mark.at, color="black", linewidth=0.8, linestyle="--")
     elif isinstance(mark, Line):
         colour = "black" if mark.series is None else LIGHT[mark.series % len(LIGHT)]
         axes.plot(mark.x, mark.y, color=colour, linewidth=1, linestyle="--" if mark.dashed else "-")
+        at, label = (mark.x[-1], mark.y[-1]), _plain(mark.label)
+        axes.annotate(label, at, (0, 3), textcoords="offset points", ha="right", fontsize=6)
     elif isinstance(mark, Area):
         colour = LIGHT[mark.series % len(LIGHT)]
         axes.fill_between(mark.x, mark.low, mark.high, color=colour, alpha=0.35, linewidth=0)
