@@ -5,7 +5,6 @@ commands, one after the other.
 """
 
 import fcntl
-import math
 import os
 import pty
 import re
@@ -19,9 +18,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
 
+from flashbench.case import Case
 from flashbench.report import report_one
-from flashbench.reports.figure import Axis, Data, Dots, Figure, Panel, Rule
-from flashbench.reports.speedups import Judged, ends_of, judged, points
+from flashbench.reports.figure import Data, Figure
+from flashbench.reports.speedups import ends_of, judged, mean_text, row_panels, shape_name
 from flashbench.reports.svg import sheet
 from flashbench.run_reader import load
 
@@ -55,24 +55,24 @@ class Process(Protocol):
 
 
 def figure() -> str:
-    """One panel a machine: every case by work, with its interval."""
-    found = {name: judged(report_one(load(ROOT / path))) for name, path in MACHINES.items()}
-    panels = [_panel(name, members) for name, members in found.items()]
-    title = "SDPA's time over ours, each case with its interval (95 % together)"
+    """Two panels a machine: a row for each shape, a mark with its interval for each dtype."""
+    panels = []
+    for name, path in MACHINES.items():
+        found = judged(report_one(load(ROOT / path)))
+        for mask in ("full", "causal"):
+            here = [(one.case.dtype, one) for one in found if mask in one.case.options.values()]
+            heading = [name, mask]
+            named = mean_text([one for _, one in here])
+            panels += row_panels(heading, here, DTYPES, ends_of(found), named, shape)
+    title = (
+        "SDPA's time over ours, with joint 95 % intervals (b batch, h heads, q tokens, d head dim)"
+    )
     return sheet(Figure("speedups", title, title, panels, DTYPES, Data([], [])))
 
 
-def _panel(name: str, members: list[Judged]) -> Panel:
-    marks: list[Rule | Dots] = [Rule("y", 1.0)]
-    for series, dtype in enumerate(DTYPES):
-        places = [place for place, one in enumerate(members) if one.case.dtype == dtype]
-        if places:
-            marks.append(points([members[place] for place in places], places, series, along="y"))
-    ratios = [one.ratio for one in members]
-    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
-    x = Axis("cases, small to large", "order", (-1, len(members)))
-    title = f"{name}: {mean:.2f} in the geometric mean"
-    return Panel(title, x, Axis("speed-up", "log", ends_of(members)), [*marks], title)
+def shape(case: Case) -> str:
+    """Batch, heads, lengths, head dim: what no title says."""
+    return f"{shape_name(case)} d{case.sizes['head_dim']}"
 
 
 def recording() -> str:

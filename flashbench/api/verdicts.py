@@ -94,8 +94,7 @@ class Verdicts(Shown):
                 "only measured run files can be drawn; table() has what is here"
             )
         judged, over = speedups.judged(self.report), speedups.against(self.report)
-        drawn = [speedups.overview(judged, over), speedups.by_shape(judged, over)]
-        return [figure for figure in drawn if figure.panels]
+        return [speedups.by_shape(judged, over)] if judged else []
 
     def __repr__(self) -> str:
         found: dict[str, int] = {}

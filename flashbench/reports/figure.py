@@ -17,11 +17,11 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """scale "rows": a line for each of `rows`, at 0, 1, 2 ..., the first on top; "order": places
-    without numbers. marked: the numbers to label; none: round ones."""
+    """scale "rows": a line for each of `rows`, at 0, 1, 2 ..., the first on top. marked: numbers to
+    label; none: round ones."""
 
     label: str
-    scale: Literal["log", "linear", "rows", "order"]
+    scale: Literal["log", "linear", "rows"]
     ends: Ends
     rows: tuple[str, ...] = ()
     marked: tuple[float, ...] = ()
@@ -31,8 +31,6 @@ class Axis:
         """Round numbers, as many as fit a small panel."""
         if self.scale == "rows":
             return [(float(place), name) for place, name in enumerate(self.rows)]
-        if self.scale == "order":
-            return []
         if self.marked:
             return [(number, f"{number:.6g}") for number in self.marked]
         found = LogAxis(self.ends).ticks() if self.scale == "log" else linear_ticks(*self.ends)
@@ -80,9 +78,8 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A line across the panel at this number of an axis."""
+    """A line from the bottom to the top of the panel at this number."""
 
-    along: Literal["x", "y"]
     at: float
 
 

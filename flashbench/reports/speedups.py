@@ -1,7 +1,7 @@
-"""Figures of speed-ups: all cases of a dtype and mask at a glance, and a row for each shape."""
+"""Figures of speed-ups: a row for each shape."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from flashbench import operations
@@ -15,7 +15,6 @@ from flashbench.table import finite_exp, ratio_text
 from flashbench.verdict import Verdict
 
 _ROWS = 36  # of a panel: what a printed page has room for
-_MOST_LARGE = 80  # marks side by side
 _READ = (
     "Above 1 is faster. A line is the interval of all comparisons together; where it leaves the "
     "panel it goes on. A mark without one had too few launches for an interval."
@@ -62,48 +61,11 @@ def shape_name(case: Case) -> str:
     return operations.of(case).shape_in_panel(case)
 
 
-def overview(found: Sequence[Judged], over: str) -> Figure:
-    """A panel for each candidate, device, dtype and mask; its cases side by side, by work. over:
-    what the speed-ups are over."""
-    return Figure(
-        "speedups",
-        f"Speed-up over {over}",
-        f"Each mark is a case, ordered by its number of operations. {_READ}",
-        overview_panels(found, ends_of(found)) if found else [],
-        ("speed-up",),
-        _data(found),
-    )
-
-
 def against(report: Report) -> str:
     """What the speed-ups are over."""
     names = {comparison.pairing.against for comparison in report.comparisons}
     name = names.pop() if len(names) == 1 else "the best baseline"
     return title(name) if is_default(name) else name
-
-
-def overview_panels(found: Sequence[Judged], ends: Ends, prefix: str = "") -> list[Panel]:
-    """prefix: of titles, such as a machine."""
-    several = len({one.comparison.candidate for one in found}) > 1
-    groups: dict[tuple[str, str, str, str], list[Judged]] = {}
-    for one in found:
-        candidate = one.comparison.candidate if several else ""
-        key = candidate, one.case.device, one.case.dtype, " ".join(one.case.options.values())
-        groups.setdefault(key, []).append(one)
-    panels = []
-    for (candidate, device, dtype, mask), members in sorted(groups.items()):
-        parts = [prefix or device, dtype, mask.replace("_", " ")]
-        title = ", ".join(filter(None, [candidate, *parts]))
-        panels.append(
-            Panel(
-                f"{title}: {_mean(members)} in the mean",
-                Axis("cases by work", "order", (-0.7, len(members) - 0.3)),
-                Axis("speed-up", "log", ends),
-                [Rule("y", 1.0), points(members, range(len(members)), 0, along="y")],
-                _summary(members),
-            )
-        )
-    return panels
 
 
 def by_shape(found: Sequence[Judged], over: str) -> Figure:
@@ -118,11 +80,13 @@ def by_shape(found: Sequence[Judged], over: str) -> Figure:
     ends = ends_of(found) if found else (0.9, 1.1)
     panels = []
     for place, members in sorted(groups.items()):
-        heading = [*filter(None, map(str, place[:2])), *titles_of(members[0].case)]
-        panels += row_panels(heading, [(one.case.dtype, one) for one in members], dtypes, ends)
+        candidate, device = map(str, place[:2])
+        heading = [device, *titles_of(members[0].case), *filter(None, [candidate])]
+        named = mean_text(members)
+        panels += row_panels(heading, [(o.case.dtype, o) for o in members], dtypes, ends, named)
     return Figure(
-        "speedups-by-shape",
-        f"Speed-up over {over}, by shape and dtype",
+        "speedups",
+        f"Speed-up over {over}",
         f"{operations.of_file([one.case for one in found]).shape_caption} {_READ}",
         panels,
         dtypes,
@@ -141,51 +105,49 @@ def row_panels(
     members: Sequence[tuple[str, Judged]],
     series: tuple[str, ...],
     ends: Ends,
+    named: str = "speed-up",
+    row_of: Callable[[Case], str] = shape_name,
 ) -> list[Panel]:
-    """Panels of about equal height with a row for each shape and a mark for each of its series."""
-    rows = list(dict.fromkeys(shape_name(one.case) for _, one in members))
+    """Panels of about equal height with a row for each shape and a mark for each of its series.
+    named: the axis."""
+    rows = list(dict.fromkeys(row_of(one.case) for _, one in members))
     most = math.ceil(len(rows) / math.ceil(len(rows) / _ROWS))
     panels = []
     for start in range(0, len(rows), most):
         shown = rows[start : start + most]
-        inside = [(name, one) for name, one in members if shape_name(one.case) in shown]
-        panels.append(_row_panel(heading, shown, inside, series, ends))
+        inside = [(name, row, one) for name, one in members if (row := row_of(one.case)) in shown]
+        panels.append(_row_panel(heading, shown, inside, series, Axis(named, "log", ends)))
     return panels
 
 
 def _row_panel(
     heading: Sequence[str],
     rows: list[str],
-    members: Sequence[tuple[str, Judged]],
+    members: Sequence[tuple[str, str, Judged]],
     series: tuple[str, ...],
-    ends: Ends,
+    x: Axis,
 ) -> Panel:
-    marks: list[Rule | Dots] = [Rule("x", 1.0)]
-    for number, name in enumerate(series):
-        here = [one for of, one in members if of == name]
-        offset = (number - (len(series) - 1) / 2) * 0.8 / max(len(series), 1)
-        places = [rows.index(shape_name(one.case)) + offset for one in here]
-        if here:
-            marks.append(points(here, places, number, along="x"))
-    x, y = Axis("speed-up", "log", ends), Axis("", "rows", (-0.6, len(rows) - 0.4), tuple(rows))
-    summary = _summary([one for _, one in members])
+    marks: list[Rule | Dots] = [Rule(1.0)]
+    there = sorted({series.index(name) for name, *_ in members})
+    for place, number in enumerate(there):
+        here = [(rows.index(row), one) for of, row, one in members if of == series[number]]
+        offset = (place - (len(there) - 1) / 2) * 0.8 / len(there)
+        marks.append(_points([one for _, one in here], [at + offset for at, _ in here], number))
+    y = Axis("", "rows", (-0.6, len(rows) - 0.4), tuple(rows))
+    summary = _summary([one for *_, one in members])
     title, group = ", ".join(heading), ", ".join(heading[:2])
-    return Panel(title, x, y, [*marks], summary, row=max(18, 9 * len(series)), group=group)
+    return Panel(title, x, y, [*marks], summary, row=max(18, 9 * len(there)), group=group)
 
 
-def points(members: Sequence[Judged], places: Sequence[float], series: int, along: str) -> Dots:
-    ratios = [one.ratio for one in members]
+def _points(members: Sequence[Judged], places: Sequence[float], series: int) -> Dots:
     ends = [one.ends for one in members]
-    sideways = along == "x"
     return Dots(
         series,
-        ratios if sideways else list(places),
-        list(places) if sideways else ratios,
+        [one.ratio for one in members],
+        places,
         [one.words for one in members],
         [low for low, _ in ends],
         [high for _, high in ends],
-        "x" if sideways else "y",
-        small=len(members) > _MOST_LARGE,
     )
 
 
@@ -204,14 +166,15 @@ def _summary(members: Sequence[Judged]) -> str:
         counts[one.verdict.outcome] = counts.get(one.verdict.outcome, 0) + 1
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
     return (
-        f"{len(members)} case{'s' * (len(members) != 1)}: speed-up {ratio_text(min(ratios))} to "
-        f"{ratio_text(max(ratios))}, geometric mean {_mean(members)}; {said}"
+        f"{len(members)} case{'s' * (len(members) != 1)}: {mean_text(members)}, "
+        f"{ratio_text(min(ratios))} to {ratio_text(max(ratios))}; {said}"
     )
 
 
-def _mean(members: Sequence[Judged]) -> str:
-    """The geometric mean of their speed-ups."""
-    return ratio_text(math.exp(math.fsum(one.shift.value for one in members) / len(members)))
+def mean_text(members: Sequence[Judged]) -> str:
+    """The geometric mean of their speed-ups, in words."""
+    mean = math.exp(math.fsum(one.shift.value for one in members) / len(members))
+    return f"speed-up, {ratio_text(mean)} in the mean"
 
 
 def _data(found: Sequence[Judged]) -> Data:

@@ -121,13 +121,13 @@ def _panel(panel: Panel) -> tuple[str, int]:
         longest = max((len(shortened(name, MOST_LABEL)) for name in panel.y.rows), default=0)
         left = round(12 + longest * _CHARACTER)
     plot = max(panel.row * len(panel.y.rows), 30) if rows else _HEIGHT
-    height = _TOP + plot + (_BOTTOM if panel.x.scale != "order" else 22)
+    height = _TOP + plot + _BOTTOM
     x = _Scale(panel.x, left, WIDTH - _RIGHT)
     y = _Scale(panel.y, _TOP, _TOP + plot) if rows else _Scale(panel.y, _TOP + plot, _TOP)
     parts = [
         f'<text class="t" x="4" y="14">{_text_of(shortened(panel.title, MOST_TITLE))}</text>',
         *_axes(panel, x, y, left, plot),
-        *(part for mark in panel.marks for part in _drawn(mark, x, y, left, plot)),
+        *(part for mark in panel.marks for part in _drawn(mark, x, y, plot)),
         *(_label(mark, x, y) for mark in panel.marks if isinstance(mark, Line) and mark.label),
     ]
     return "".join(parts), height
@@ -148,9 +148,8 @@ def _axes(panel: Panel, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[
         shown = _text_of(shortened(text, MOST_LABEL))
         yield f'<path class="g" d="M{left} {at}H{end}"/>'
         yield f'<text class="a" x="{left - 6}" y="{at + 4}" text-anchor="end">{shown}</text>'
-    below = floor + (32 if panel.x.scale != "order" else 16)
-    label = _text_of(panel.x.label)
-    yield f'<text class="a" x="{(left + end) / 2}" y="{below}" text-anchor="middle">{label}</text>'
+    label, middle = _text_of(panel.x.label), (left + end) / 2
+    yield f'<text class="a" x="{middle}" y="{floor + 32}" text-anchor="middle">{label}</text>'
     if panel.y.label:
         label = _text_of(panel.y.label)
         taken = 7.2 * min(len(panel.title), MOST_TITLE) + _CHARACTER * len(panel.y.label)
@@ -158,13 +157,9 @@ def _axes(panel: Panel, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[
         yield f'<text class="a" x="{end}" y="{above}" text-anchor="end">{label}</text>'
 
 
-def _drawn(mark: Mark, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[str]:
+def _drawn(mark: Mark, x: _Scale, y: _Scale, plot: int) -> Iterable[str]:
     if isinstance(mark, Rule):
-        floor, end = _TOP + plot, WIDTH - _RIGHT
-        path = (
-            f"M{x(mark.at)} {_TOP}V{floor}" if mark.along == "x" else f"M{left} {y(mark.at)}H{end}"
-        )
-        yield f'<path class="r" d="{path}"/>'
+        yield f'<path class="r" d="M{x(mark.at)} {_TOP}V{_TOP + plot}"/>'
     elif isinstance(mark, Line):
         places = " ".join(
             f"{x.inside(a)},{y.inside(b)}" for a, b in zip(mark.x, mark.y, strict=True)

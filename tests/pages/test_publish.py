@@ -295,7 +295,7 @@ def test_peaks_are_of_the_device_that_is_meant() -> None:
     assert data_sheet("cpu", "L4") == []
     for latest in SAMPLE.latest:
         drawn = [figure.name for figure in latest.figures]
-        assert drawn == ["speedups-by-shape", "roofline"][: 1 + (latest.device == "cuda")]
+        assert drawn == ["speedups", "roofline"][: 1 + (latest.device == "cuda")]
 
 
 def test_a_machine_page_draws_its_cases() -> None:

@@ -43,7 +43,7 @@ def test_ticks_lie_on_the_axis(numbers: list[float]) -> None:
 @given(st.lists(st.sampled_from("abcdefghijklmnop"), max_size=100))
 def test_folding_keeps_every_panel(groups: list[str]) -> None:
     """Each panel once: all at once if they are few, else some of every group."""
-    axis = Axis("", "order", (0, 1))
+    axis = Axis("", "linear", (0, 1))
     panels = [Panel(str(n), axis, axis, [], "", group=name) for n, name in enumerate(groups)]
     shown, others = folded(panels)
     folded_away = [(name, panel) for name, rest in others for panel in rest]
@@ -117,7 +117,7 @@ def extreme(kind: str) -> RunFile:
 def test_any_times_can_be_drawn(kind: str) -> None:
     """Every place in a picture is a finite number inside of it."""
     found = chapter("run", extreme(kind)).figures
-    assert len(found) == 7
+    assert len(found) == 6
     for figure in found:
         drawn = sheet(figure)
         assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', drawn)
