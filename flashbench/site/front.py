@@ -1,7 +1,7 @@
 """The front page: the answer first, then the evidence."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
@@ -145,19 +145,14 @@ def _slower(content: Content) -> dict[str, Any]:
         for change in [one for one in graph.changes if not one.provisional][-1:]
     ]
     found = [(change, graph) for change, graph in lasts if change.speedup.value < 0]
-    named = [
-        _slower_series(content, graph, change.commit, math.exp(change.speedup.value))
-        for change, graph in sorted(found, key=lambda one: -one[0].commit)[:SLOWER]
-    ]
+    newest = sorted(found, key=lambda one: -one[0].commit)[:SLOWER]
+    named = [(graph, change.commit, math.exp(change.speedup.value)) for change, graph in newest]
     jumped = [
         (jump, graph)
         for graph in content.graphs
         if (jump := newly_slower(graph.series.judged, graph.jumps))
     ]
-    worst = [
-        _slower_series(content, graph, jump.commit, jump.speedup)
-        for jump, graph in sorted(jumped, key=lambda one: one[0].speedup)[:SLOWER]
-    ]
+    worst = sorted(jumped, key=lambda one: one[0].speedup)[:SLOWER]
     doubtful = sum(
         graph.changes[-1].provisional and graph.changes[-1].speedup.value < 0
         for graph in content.graphs
@@ -165,24 +160,31 @@ def _slower(content: Content) -> dict[str, Any]:
     )
     return {
         "count": len(found),
-        "named": named,
+        "more": len(found) - len(named),
+        "named": _by_commit(content, named),
         "provisional": doubtful,
         "jumped": len(jumped),
-        "worst": worst,
+        "unnamed": len(jumped) - len(worst),
+        "worst": _by_commit(content, [(graph, one.commit, one.speedup) for one, graph in worst]),
     }
 
 
-def _slower_series(content: Content, graph: Graph, commit: int, speed: float) -> dict[str, Any]:
-    """The values that name a series that became slower. speed: after over before."""
-    one = graph.series
-    return {
-        "name": in_short(one.case) if one.case else one.name,
-        "metric": label_of(one.metric),
-        "page": case_page(one.case) if one.case else f"graphs.html#graph={graph.id}",
-        "machine": one.machine,
-        "size": ratio_text(speed),
-        "commit": commit_link(content, commit),
-    }
+def _by_commit(content: Content, slower: list[tuple[Graph, int, float]]) -> list[dict[str, Any]]:
+    """The values that name series, the commit that made each slower and its speed after over
+    before, by commit."""
+    found: dict[int, list[dict[str, str]]] = defaultdict(list)
+    for graph, commit, speed in slower:
+        one = graph.series
+        found[commit].append(
+            {
+                "name": in_short(one.case) if one.case else one.name,
+                "metric": label_of(one.metric),
+                "page": case_page(one.case) if one.case else f"graphs.html#graph={graph.id}",
+                "machine": one.machine,
+                "size": ratio_text(speed),
+            }
+        )
+    return [{"commit": commit_link(content, at), "series": ones} for at, ones in found.items()]
 
 
 def _last(rows: list[dict[str, Any]]) -> dict[str, Any] | None:

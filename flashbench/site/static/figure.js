@@ -80,7 +80,7 @@
     const step = (way) => shape("path", { d: "M12,0V12", class: `change ${way}` });
     if (graph.changes.length) {
       const doubt = graph.changes.some((one) => one.provisional) ? "; with ? provisional, until more commits confirm it" : "";
-      items.push(item(`change, in the commits it may lie in${doubt}`, shape("path", { d: "M6,0H18V12H6Z", class: "range" }), step("down")));
+      items.push(item(`change, in the commits it may lie in${doubt}`, shape("path", { d: "M6,0H18V12H6Z", class: "range" }), step("provisional")));
     }
     if (graph.jumps.length) items.push(item("(jump) with too few commits on one side to be judged", step("jump")));
     if (view.pin >= 0) items.push(item("commit to compare with", shape("path", { d: "M12,0V12", class: "pin" })));
@@ -111,6 +111,7 @@
     const { content } = flashbench;
     const { commits } = content;
     const title = entry.page ? element("a", { href: address(entry.page) }, entry.title) : entry.title;
+    if (title.pathname === window.location.pathname) title.removeAttribute("href"); // on the case's own page
     const heading = element("figcaption", plain ? { class: "hidden" } : {}, title);
     const svg = shape("svg", { tabindex: "0", role: "img" });
     const plot = element("div", { class: "plot" }, svg);

@@ -89,7 +89,7 @@
       const scale = [1 / most, 1, most].map((one) => Number(digits(one)));
       key.replaceChildren(pinned < 0 ? `Speed-up over ${content.baseline}: ` : `Speed over that at ${hashOf(pinned)}: `,
         ...["slow", "same", "fast"].map((one, i) => element("span", { class: `swatch ${one}` }, `${scale[i]}×`)),
-        " (log scale, darker is slower); blank: not measured; a red line: no results.");
+        " (log scale, darker is slower); blank: not measured; a thin line: no results.");
       canvas.setAttribute("aria-label", `Heat map of ${heat.rows.length} cases at ${heat.columns.length} commits or stretches of them, the slowest case first. Arrow keys walk over the cells, Enter opens the case, c compares with the commit.`);
       paint();
       place.dataset.drawn = heat.id;
