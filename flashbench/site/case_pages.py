@@ -10,9 +10,8 @@ import numpy as np
 from flashbench.metric import label_of
 from flashbench.site import profiles
 from flashbench.site.case_names import in_short, in_words
-from flashbench.site.commit_pages import value_text
-from flashbench.site.content import CONFIDENCE, Content, Graph, case_page, speedup
-from flashbench.site.front import commit_link
+from flashbench.site.commit_pages import speedup_text, value_text
+from flashbench.site.content import CONFIDENCE, Content, Graph, case_page, commit_link, speedup
 from flashbench.site.profiles import Profiled
 from flashbench.site.templating import maker_key, page
 from flashbench.table import Document, percentage, ratio_text
@@ -73,7 +72,6 @@ class CasePages:
         one = graph.series
         device = graph.traits[2]
         row: dict[str, Any] = dict.fromkeys(_COLUMNS, "") | {
-            "graph": graph.id,
             "machine": one.machine,
             "device": device,
             "metric": label_of(one.metric),
@@ -90,9 +88,7 @@ class CasePages:
                 float(column[0])
                 for column in (ratio.value, ratio.low, ratio.high, ratio.q25, ratio.q75)
             )
-            row["speedup"] = f"{ratio_text(value)} [{ratio_text(low)}, {ratio_text(high)}]"
-            if np.isnan([low, high]).any():
-                row["speedup"] = ratio_text(value)
+            row["speedup"] = speedup_text(value, low, high)
             if np.isfinite([q25, q75]).all():
                 row["quartiles"] = f"{ratio_text(q25)}, {ratio_text(q75)}"
         for name, line in (("time", one.points), ("sdpa", one.control)):

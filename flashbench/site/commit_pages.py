@@ -14,11 +14,10 @@ from flashbench.site.content import (
     CONFIDENCE,
     HASH,
     Content,
-    Graph,
+    commit_link,
     commit_page,
     moment,
     shown,
-    speedup,
 )
 from flashbench.site.profiles import by_commit
 from flashbench.site.templating import maker_key, page
@@ -104,11 +103,8 @@ class CommitPages:
         return page("commit.html", commit_page(one.id), self._content, values)
 
     def _link(self, commit: int) -> dict[str, str] | None:
-        commits = self._content.history.commits
-        if not 0 <= commit < len(commits):
-            return None
-        one = commits[commit]
-        return {"page": commit_page(one.id), "hash": one.id[:HASH]}
+        there = 0 <= commit < len(self._content.history.commits)
+        return commit_link(self._content, commit) if there else None
 
     def _rows(self, commit: int) -> Markup:
         """HTML, because there may be a million rows, each of which a template would take long
@@ -120,10 +116,8 @@ class CommitPages:
             title, name, unit = self._names[index]
             if not self._ratio[index]:
                 text = interval_text(value, low, high, unit)
-            elif low == low and high == high:
-                text = f"{ratio_text(value)} [{ratio_text(low)}, {ratio_text(high)}]"
             else:
-                text = ratio_text(value)
+                text = speedup_text(value, low, high)
             measured = "" if ours != ours else value_text(ours, unit)
             beside = "" if control != control else value_text(control, unit)
             if unit != SECONDS:  # the units of others are untrusted
@@ -148,6 +142,13 @@ def _message(body: str) -> list[str]:
     if left or len(body) > _BODY_CHARACTERS:
         lines.append(f"[cut here: {len(body)} characters in all]")
     return lines
+
+
+def speedup_text(value: float, low: float, high: float) -> str:
+    """A speed-up, with its interval in brackets if there is one."""
+    if low != low or high != high:
+        return ratio_text(value)
+    return f"{ratio_text(value)} [{ratio_text(low)}, {ratio_text(high)}]"
 
 
 def value_text(value: float, unit: str) -> str:
@@ -177,7 +178,7 @@ class _Cells:
     have none."""
 
     def __init__(self, content: Content) -> None:
-        judged = [_judged(graph) for graph in content.graphs]
+        judged = [graph.judged for graph in content.graphs]
         sizes = [len(points) for points in judged]
         commit = np.concatenate([points.commit for points in judged] or [np.empty(0, np.int64)])
         order = np.argsort(commit, kind="stable")
@@ -210,11 +211,6 @@ def _at(points: Points, others: Points) -> FloatArray:
         return np.full(len(others), np.nan)
     place = np.searchsorted(points.commit, others.commit).clip(max=len(points) - 1)
     return np.where(points.commit[place] == others.commit, points.value[place], np.nan)
-
-
-def _judged(graph: Graph) -> Points:
-    ratio = graph.series.ratio
-    return graph.series.points if ratio is None else speedup(ratio)
 
 
 def measured_on(content: Content, machine: str) -> list[int]:

@@ -53,6 +53,12 @@ class Graph:
         return f"{name}{metric} on {one.machine}"
 
     @property
+    def judged(self) -> Points:
+        """Speed-ups over the control, or the values of a series without one."""
+        ratio = self.series.ratio
+        return self.series.points if ratio is None else speedup(ratio)
+
+    @property
     def traits(self) -> tuple[str, str, str]:
         """dtype, options such as the mask, and device; empty strings if unknown."""
         case = known_case(self.series.case)
@@ -163,6 +169,18 @@ def commit_page(commit: str) -> str:
     return (
         f"commits/{commit}.html" if commit.isalnum() else _identifier("commits/", commit) + ".html"
     )
+
+
+def commit_link(content: Content, place: int) -> dict[str, str]:
+    """The values that name a commit on a page."""
+    one = content.history.commits[place]
+    return {
+        "page": commit_page(one.id),
+        "hash": one.id[:HASH],
+        "day": date(one.time),
+        "date": moment(one.time),
+        "subject": one.subject,
+    }
 
 
 def _identifier(prefix: str, *parts: str) -> str:

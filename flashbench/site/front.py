@@ -11,15 +11,7 @@ from flashbench.metric import label_of
 from flashbench.site import sparkline
 from flashbench.site.case_names import in_short
 from flashbench.site.commit_pages import measured_on
-from flashbench.site.content import (
-    HASH,
-    Content,
-    Graph,
-    case_page,
-    commit_page,
-    date,
-    machine_page,
-)
+from flashbench.site.content import Content, Graph, case_page, commit_link, date, machine_page
 from flashbench.site.jumps import newly_slower
 from flashbench.site.standings import Standing, since, state_of
 from flashbench.table import ratio_text
@@ -51,9 +43,7 @@ def front(
         "graphs": len(content.graphs),
         "cards": cards,
         "others": len(standings) - len(cards),
-        "states": Counter(one["state"] for one in cards),
         "slower": _slower(content),
-        "judged": sum(bool(graph.changes) for graph in content.graphs),
         "last": _last(rows),
         "builds": _builds(content),
         "recent": recent,
@@ -112,17 +102,6 @@ def _judged(content: Content, standing: Standing) -> tuple[float, float, float] 
                 value, low, high = (one if isinstance(one, float) else np.nan for one in found)
                 return (value, low, high) if np.isfinite([value, low, high]).all() else None
     return None
-
-
-def commit_link(content: Content, place: int) -> dict[str, str]:
-    """The values that name a commit on a page."""
-    one = content.history.commits[place]
-    return {
-        "page": commit_page(one.id),
-        "hash": one.id[:HASH],
-        "day": date(one.time),
-        "subject": one.subject,
-    }
 
 
 def _verdicts(content: Content, standing: Standing) -> str:

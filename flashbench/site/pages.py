@@ -15,6 +15,7 @@ from flashbench.site.content import (
     Content,
     Graph,
     case_page,
+    commit_link,
     commit_page,
     date,
     machine_page,
@@ -120,16 +121,6 @@ def _entry(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _commit(content: Content, place: int) -> dict[str, Any]:
-    one = content.history.commits[place]
-    return {
-        "page": commit_page(one.id),
-        "hash": one.id[:HASH],
-        "date": moment(one.time),
-        "subject": one.subject,
-    }
-
-
 def _change(content: Content, graph: Graph, change: Change) -> dict[str, Any]:
     commits = content.history.commits
     place = "this commit"
@@ -143,7 +134,7 @@ def _change(content: Content, graph: Graph, change: Change) -> dict[str, Any]:
         place += f"; {change.unmeasured} {'was' if change.unmeasured == 1 else 'were'} not measured"
     ends_text = ", ".join(_text(end) for end in (change.speedup.low, change.speedup.high))
     return {
-        **_commit(content, change.commit),
+        **commit_link(content, change.commit),
         "place_of": change.commit,
         "faster": change.speedup.value > 0,
         "provisional": change.provisional,
@@ -172,7 +163,7 @@ def _commits(
         measured = pages.series(place)
         rows.append(
             {
-                **_commit(content, place),
+                **commit_link(content, place),
                 "author": content.history.commits[place].author,
                 "series": measured,
                 "changes": len(changes.get(place, ())),
@@ -189,7 +180,7 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
         if latest.machine == machine.name:
             devices.append(
                 {
-                    **_commit(content, latest.commit),
+                    **commit_link(content, latest.commit),
                     "device": latest.device,
                     "processor": latest.processor,
                     "table": verdict_first(latest.table),
@@ -199,7 +190,7 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
             )
     broken = [
         {
-            **_commit(content, gap.commit),
+            **commit_link(content, gap.commit),
             "status": gap.status,
             "reason": gap.reason.partition("\n")[0],
         }

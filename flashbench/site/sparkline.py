@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flashbench.history.model import Change
-from flashbench.site.content import Graph, speedup
+from flashbench.site.content import Graph
 
 POINTS = 60  # of a sparkline; it is about 120 pixels wide
 HEIGHT = 30
@@ -17,8 +17,7 @@ HEIGHT = 30
 
 def of_change(graph: Graph, change: Change) -> dict[str, Any]:
     """The line of a series, with the range of commits that a change may be in."""
-    one = graph.series
-    points = one.points if one.ratio is None else speedup(one.ratio)
+    points = graph.judged
     places = np.unique(
         np.linspace(0, len(points) - 1, min(POINTS, len(points))).round().astype(int)
     )
