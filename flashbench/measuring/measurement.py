@@ -153,7 +153,7 @@ def _measure(
         except (RuntimeError, MemoryError) as error:
             status: Status = "out_of_memory" if _is_out_of_memory(error) else "error"
             for result in results:
-                result.status, result.reason = status, f"inputs and reference: {_line(error)}"
+                result.status, result.reason = status, f"inputs and reference: {reason(error, [])}"
             return
         subjects = [
             _Subject(loaded, result, problem.bind(loaded.call))
@@ -350,7 +350,3 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and _CPU_OUT_OF_MEMORY.search(str(error)) is not None
     )
-
-
-def _line(error: BaseException) -> str:
-    return reason(error, [])

@@ -19,7 +19,7 @@ from flashbench.measuring.advice import busy
 from flashbench.measuring.protocol import Inspected, Setup
 from flashbench.profile import ceilings, counters, ncu, perf, target
 from flashbench.profile.model import CaseProfile, CountedKernel, Subject, Time
-from flashbench.profile.ncu_csv import KernelRow, parse
+from flashbench.profile.ncu_csv import parse
 from flashbench.profile.timing import Timed, time_case
 from flashbench.runfile import Candidate, Ceilings, Environment, Result
 
@@ -235,17 +235,16 @@ def _count(subject: Subject, case: Case, one: ToProfile, tool: _Tool, how: How) 
             tool.path, report, target.command(file), tool.metrics, how.timeout, cold=how.cold
         )
     subject.report = report.name
-    counted = [_counted(row) for row in parse(text, str(report))]
+    counted = [
+        CountedKernel(name=row.name, counters=counters.read(row.values))
+        for row in parse(text, str(report))
+    ]
     if not counted:
         raise NotMeasuredError(f"{report}: ncu saw no kernel in the call")
     # ncu counts only kernels; copies and fills between them keep torch's profiler's times.
     others = [one for one in subject.kernels if one.name.startswith(("Memset", "Memcpy"))]
     subject.kernels = [*counted, *others]
     return ""
-
-
-def _counted(row: KernelRow) -> CountedKernel:
-    return CountedKernel(name=row.name, counters=counters.read(row.values))
 
 
 def _times(result: Result) -> dict[str, Time]:

@@ -33,7 +33,7 @@ def annotations(document: Document) -> str:
         rows = [row for row in judged if _kind(row) == kind]
         most = _MOST_ANNOTATIONS - sum(line.startswith(f"::{kind} ") for line in lines)
         few = rows if len(rows) <= most else rows[: most - 1]
-        lines += [_command(kind, _title(row), _message(row)) for row in few]
+        lines += [_command(kind, f"{_text(row)}: {_name(row)}", _message(row)) for row in few]
         rest = rows[len(few) :]
         if rest:
             names = ", ".join(_both(row) for row in rest[:_MOST_ANNOTATIONS])
@@ -62,10 +62,6 @@ def _name(row: dict[str, Cell]) -> str:
 def _both(row: dict[str, Cell]) -> str:
     candidate = row["candidate"].text[:MAX_CELL] if "candidate" in row else ""
     return f"{candidate} on {_name(row)}" if candidate else _name(row)
-
-
-def _title(row: dict[str, Cell]) -> str:
-    return f"{_text(row)}: {_name(row)}"
 
 
 def _message(row: dict[str, Cell]) -> str:

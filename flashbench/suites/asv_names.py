@@ -38,17 +38,13 @@ def with_matches(suite: Path, pattern: str) -> list[str]:
         names = module.names + [f"{heir}.{one}" for heir in module.heirs for one in methods]
         # With parameters after the name, or before any of them.
         return module.dynamic or any(
-            wanted.search(f"{prefix}{name}") or _begins(wanted, f"{prefix}{name}(")
+            wanted.search(f"{prefix}{name}")
+            or f"{prefix}{name}(" in wanted.pattern.replace("\\", "")
             for name in names
         )
 
     chosen = [module.name for module in found if may_match(module)]
     return chosen or [module.name for module in found]
-
-
-def _begins(wanted: re.Pattern[str], text: str) -> bool:
-    """Whether the pattern names this benchmark with parameters."""
-    return text in wanted.pattern.replace("\\", "")
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[str]:

@@ -304,14 +304,9 @@ def _is_ours(tree: SourceTree, search: SearchPath, includer: str, include: Inclu
         return True
     if inside and search.has_folder(beside, name):
         return True
-    if own and (removed or _moved(tree, name)):
+    if own and (removed or tree.ending(PurePosixPath(name).name)):
         return True
     return None if (include.quoted or removed) and not include.conditional else False
-
-
-def _moved(tree: SourceTree, name: str) -> bool:
-    """Whether a header of this name lies elsewhere in the tree."""
-    return bool(tree.ending(PurePosixPath(name).name))
 
 
 def _answered(tree: SourceTree, search: SearchPath, includer: str, include: Include) -> bool:
