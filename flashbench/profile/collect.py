@@ -112,6 +112,7 @@ def _fill(profile: CaseProfile, asked: Sequence[ToProfile], how: How, account: _
                 raise
             account.ended(result=False)
             profile.subjects.append(_failed(one, str(error)))
+            how.keep(profile)
             continue
         subject = _timed(one, timed, tool)
         if not profile.subjects and subject.status not in _HAS_A_CALL:
