@@ -7,7 +7,7 @@ from pathlib import Path
 
 import forks
 import pytest
-from init import strangers
+from init import sample_projects
 from revisions.repository import Repository
 
 from flashbench.errors import Exit
@@ -41,28 +41,28 @@ def compared(repository: Repository, cache: str) -> subprocess.CompletedProcess[
     ("make", "found", "wrote"),
     [
         (
-            strangers.by_cmake,
+            sample_projects.by_cmake,
             "attention_forward(q, k, v, out, bh, seq_len, kv_len, head_dim, scale, causal), "
             "src/attention.c:10",
             'build"]\nadapter = "fb.py"\n\n[tool.flashbench.cases]\ndtype = ["fp32"]\n',
         ),
         (
-            strangers.by_backend,
+            sample_projects.by_backend,
             "fastc:attention(query, key, value, causal), src/fastc/__init__.py:9",
             '"--target", "fb", "."]\npath = "fb"\nadapter = "fb"\n\n[tool.flashbench.cases]\n',
         ),
         (
-            strangers.in_python,
+            sample_projects.in_python,
             "blocks.core:block_attention(query, key, value, causal), src/blocks/core.py:8",
             'path = "src"\nadapter = "src/fb.py"\n\n[tool.flashbench.cases]\nlayout = "bshd"\n',
         ),
         (
-            strangers.compiled_at_import,
+            sample_projects.compiled_at_import,
             "fastcpp:attend(q, k, v, is_causal), fastcpp/__init__.py:11",
             'build = []\nsources = ["csrc"]\nadapter = "fb.py"\n\n[tool.flashbench.cases]\n',
         ),
         (
-            strangers.in_cpp,
+            sample_projects.in_cpp,
             "fastcpp:attend(q, k, v, is_causal), fastcpp/__init__.py:9",
             'build = ["python", "setup.py", "build_ext", "--inplace"]\nadapter = "fb.py"\n',
         ),
@@ -90,7 +90,7 @@ def test_a_comparison_works_after_init(
 
 def test_a_suite_of_asv_is_pointed_at(cache: str, tmp_path: Path) -> None:
     """Without an attention nothing is written, and the comparison that fits is named; it works."""
-    repository = strangers.with_asv(tmp_path / "stranger")
+    repository = sample_projects.with_asv(tmp_path / "stranger")
     done = flashbench(repository, cache, "init")
     assert done.returncode == Exit.PASS, done.stderr
     assert "flashbench compare HEAD~1 HEAD --asv '.*'" in done.stdout
@@ -105,7 +105,7 @@ def test_a_suite_of_asv_is_pointed_at(cache: str, tmp_path: Path) -> None:
 def test_what_cannot_be_guessed_is_one_edit(cache: str, tmp_path: Path) -> None:
     """A parameter of C that no name explains is marked in the adapter; with it written, the
     comparison works."""
-    repository = strangers.in_c(tmp_path / "stranger")
+    repository = sample_projects.in_c(tmp_path / "stranger")
     repository.edit("src/attention.c", "int causal)", "int causal, int magic)")
     repository.edit("src/attention.c", "= causal ?", "= magic && causal ?")
     repository.commit("A parameter that only its author understands")
@@ -120,7 +120,7 @@ def test_what_cannot_be_guessed_is_one_edit(cache: str, tmp_path: Path) -> None:
 
 def test_a_wrong_kernel_is_told_so(cache: str, tmp_path: Path) -> None:
     """The working tree is tried; the files stay, for an edit."""
-    repository = strangers.in_python(tmp_path / "stranger")
+    repository = sample_projects.in_python(tmp_path / "stranger")
     repository.edit("src/blocks/core.py", "** -0.5", "** -0.4")
     done = flashbench(repository, cache, "init")
     assert done.returncode == Exit.REGRESSION
