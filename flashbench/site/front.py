@@ -21,6 +21,12 @@ RECENT = 12  # changes
 SLOWER = 5  # series that are named
 BROKEN = 5  # commits that are named
 NOTES = 50  # on skipped files
+_ANSWERS = {
+    "faster": "faster",
+    "slower": "as fast: slower",
+    "as fast": "as fast, within the interval",
+    "unknown": "as fast, without an interval",
+}
 
 
 def front(
@@ -78,6 +84,7 @@ def card(content: Content, standing: Standing) -> dict[str, Any]:
     if np.isfinite([low, high]).all():
         made["state"] = state_of(low, high)
         made["interval"] = f"{ratio_text(low)} to {ratio_text(high)}"
+    made["answer"] = _ANSWERS[made["state"]]
     start = None if made["state"] == "unknown" else since(points, made["state"])
     return made | {
         "graph": standing.mean.id,

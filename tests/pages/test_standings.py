@@ -214,6 +214,13 @@ def test_the_front_page_of_a_tip_that_is_broken_says_so(tmp_path: Path) -> None:
     history = replace(known.history, gaps=(*known.history.gaps, gap))
     publish(replace(known, history=history), tmp_path / "a")
     assert "has no results : compile error; 4 of 24" in answers(tmp_path / "a")
+    ratio = known.graphs[0].series.ratio
+    no_samples = replace(ratio, samples=np.empty((0, 0)))
+    graph = Graph(replace(known.graphs[0].series, ratio=no_samples))
+    publish(replace(known, graphs=(graph,)), tmp_path / "c")
+    said = answers(tmp_path / "c").partition("Did anything")[0]
+    assert "as fast, without an interval on A CPU (1 case)" in said
+    assert "since the first" not in said
     foreign = replace(known.graphs[0].series, ratio=None, control=None)
     publish(replace(known, graphs=(Graph(foreign),)), tmp_path / "b")
     assert "faster than SDPA" not in answers(tmp_path / "b")

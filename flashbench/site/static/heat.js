@@ -43,14 +43,17 @@
     if (named) names.append(...heat.rows.map((row) => element("li", {}, element("a", { href: address(row.page) }, row.name))));
     const readout = element("p", { class: "readout", "aria-live": "polite" }, "Point at a cell, or walk with the arrow keys; Enter opens the case.");
     const compare = element("button", { type: "button" }, "Compare with this commit");
+    const oldest = element("button", { type: "button" }, "Compare with the oldest");
     const key = element("p", { class: "key" });
     const cells = document.createElement("canvas"); // without the cursor
     const days = heat.columns.length ? [heat.columns[0][0], heat.columns.at(-1)[1]].map((i) => content.commits[i].date) : [];
     const axis = element("p", { class: "days soft" }, ...days.map((day) => element("span", {}, day)));
-    place.replaceChildren(key, element("div", { class: named ? "heat" : "heat dense" }, names, element("div", {}, canvas, axis)), readout, element("p", { class: "tools" }, compare));
+    const map = element("div", { class: named ? "heat" : "heat dense" }, names, element("div", {}, canvas, axis));
+    place.replaceChildren(key, element("p", { class: "tools" }, oldest, compare), map, readout);
     let [row, column] = [0, heat.columns.length - 1];
     let pinned = -1; // the column to compare with
 
+    const first = heat.columns.findIndex((_, c) => speed.some((some) => some[c] !== null)); // with numbers
     const hashOf = (c) => content.commits[heat.columns[c][1]].hash.slice(0, 10);
     let edges = []; // of the columns, in pixels
     const shown = (r, c) => {
@@ -109,7 +112,7 @@
     }
 
     function tell() {
-      const [first, last] = heat.columns[column];
+      const [from, last] = heat.columns[column];
       const commit = content.commits[last];
       const value = speed[row][column];
       const link = element("a", { href: address(heat.rows[row].page) }, heat.rows[row].name);
@@ -117,7 +120,7 @@
       const ratio = shown(row, column);
       readout.replaceChildren(link, `: ${value === null ? "not measured" : `${digits(value)}× ${content.baseline}`}`,
         pinned < 0 || ratio === null ? "" : `, ${digits(ratio)} times that at ${hashOf(pinned)}`,
-        " at ", at, ` ${commit.date} ${commit.subject}${first === last ? "" : `, the newest of ${last - first + 1} commits`}`);
+        " at ", at, ` ${commit.date} ${commit.subject}${from === last ? "" : `, the newest of ${last - from + 1} commits`}`);
     }
 
     function move(r, c) {
@@ -131,11 +134,14 @@
       const box = canvas.getBoundingClientRect();
       move(Math.floor((event.clientY - box.top) / height), Math.floor(((event.clientX - box.left) / box.width) * heat.columns.length));
     });
-    compare.addEventListener("click", () => {
-      pinned = pinned === column ? -1 : column;
+    function pin(at) {
+      pinned = pinned === at ? -1 : at;
       draw();
       tell();
-    });
+    }
+
+    compare.addEventListener("click", () => pin(column));
+    oldest.addEventListener("click", () => pin(first));
     canvas.addEventListener("click", tell);
     canvas.addEventListener("blur", paint);
     canvas.addEventListener("focus", () => move(row, column));
