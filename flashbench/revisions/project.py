@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +10,7 @@ from flashbench.callables import OPERATIONS, OUR_CALLABLE, OURS, is_function
 from flashbench.errors import InvalidInputError
 from flashbench.project_cases import ANY, ProjectCases
 from flashbench.project_cases import read as read_cases
-from flashbench.pyproject import find_pyproject, read_pyproject, table_of
+from flashbench.pyproject import find_pyproject, read_pyproject, table_of, up_to_repository
 from flashbench.revisions import backend, git
 
 if TYPE_CHECKING:
@@ -102,22 +103,27 @@ def find(start: Path) -> Project | None:
     return _in_git(_project(file, document, table, ours=False), file) if table else None
 
 
-def of_suite(start: Path) -> Project:
-    """The project around a suite of benchmarks, whose callable nobody asks for: without a table it
-    is built if its backend compiles. Raises InvalidInputError, also where there is no git
-    repository."""
-    file = find_pyproject(start.absolute())
-    document, table = ({}, {}) if file is None else _tables(file)
-    if file is None or not (table or _is_ours(document)):
-        root = git.root_of(start.absolute())
-        plain = Project(repository=root, callable="", build=())
-        if file is None or not backend.compiles(document, git.listed(root, "ls-files", "-z")):
-            return plain
-        built = replace(plain, build=backend.COMMAND, path=backend.FOLDER)
-        return _in_git(replace(built, requires=_requires(document)), file)
-    ours = _is_ours(document)
-    table = table if ours else {"callable": f"{OURS}:nothing", "build": [], **table}
-    return _in_git(_project(file, document, table, ours=ours), file)
+def of_suite(start: Path, suite: Path) -> Project:
+    """The project around `start`, or else around a suite of benchmarks, whose callable nobody asks
+    for: without a table it is the nearest package, built if its backend compiles. Raises
+    InvalidInputError, also where there is no git repository."""
+    places = start.absolute(), suite
+    for file in filter(None, map(find_pyproject, places)):
+        document, table = _tables(file)
+        if (ours := _is_ours(document)) or table:
+            table = table if ours else {"callable": f"{OURS}:nothing", "build": [], **table}
+            return _in_git(_project(file, document, table, ours=ours), file)
+    root = git.root_of(places[0])
+    plain = Project(repository=root, callable="", build=())
+    for folder in chain.from_iterable(map(up_to_repository, places)):
+        file = folder / "pyproject.toml"
+        document = read_pyproject(file) if file.is_file() else {}
+        if {"project", "build-system"} & set(document) or (folder / "setup.py").is_file():
+            if backend.compiles(document, git.listed(root, "ls-files", "-z")):
+                built = replace(plain, build=backend.COMMAND, path=backend.FOLDER)
+                plain = replace(built, requires=_requires(document))
+            return _in_git(plain, file)
+    return plain
 
 
 def _is_ours(document: dict[str, Any]) -> bool:

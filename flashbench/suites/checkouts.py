@@ -21,15 +21,17 @@ HOW_TO_BUILD = (
     "say how in [tool.flashbench.project] of pyproject.toml: build "
     '= ["python", "setup.py", "build_ext", "--inplace"]'
 )
+HOW_TO_FIND = "run this in the package's folder, or set path in [tool.flashbench.project]"
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".asv", ".git", "env", "*.pyc")
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """folder: the whole tree; paths: to import from."""
+    """folder: the whole tree; home: the project's folder in it; paths: to import from."""
 
     side: SuiteSide
     folder: Path
+    home: Path
     paths: list[str]
 
     def environment(self, *last: Path) -> dict[str, str]:
@@ -55,7 +57,9 @@ def check_out(
     exported = export(project.repository, revision, target)
     adapter.put_into(project, target)
     _put_suite(project.repository, target, suite)
-    root = target / project.directory / project.path
+    home = target / project.directory
+    home.mkdir(parents=True, exist_ok=True)  # a commit may be older than the folder
+    root = home / project.path
     if project.build != ():
         built = build_one(
             project,
@@ -76,7 +80,7 @@ def check_out(
         content=content_hash(target),
     )
     layout = [root / "src", root] if project.path == "." and (root / "src").is_dir() else [root]
-    return Checkout(side, target, [str(path) for path in layout])
+    return Checkout(side, target, home, [str(path) for path in layout])
 
 
 def unbuilt(project: Project) -> str:

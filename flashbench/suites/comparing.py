@@ -27,7 +27,7 @@ from flashbench.suites import suite_file
 from flashbench.suites.asv import AsvPair, suite_folder
 from flashbench.suites.checkouts import Checkout, check_out, unbuilt
 from flashbench.suites.judging import open_cases
-from flashbench.suites.pytest_runs import PytestPair, suite_of
+from flashbench.suites.pytest_runs import PytestPair, folder_of, node_ids
 from flashbench.suites.suite_file import SuiteCase, SuiteLaunch, SuiteRun
 
 _SAVE_SECONDS = 5.0
@@ -78,14 +78,14 @@ def compare_suites(
         ) from None
     claim = claimed_as(suite_file.load, path, "--run-file", force=force, tell=progress.note)
     with progress, claim as known, scratch(cache_directory()) as folder:
-        project = of_suite(start)
+        place = suite_folder(start) if request.asv else folder_of(request.tests, start)
+        project = of_suite(start, place)
+        if not place.is_relative_to(project.repository):
+            raise InvalidInputError(f"{place}: not in the repository {project.repository}")
         if lacks := unbuilt(project):
             progress.note(f"warning: {lacks}")
-        if request.asv:
-            suite = suite_folder(start).relative_to(project.repository).as_posix()
-            tests: list[str] = []
-        else:
-            suite, tests = suite_of(request.tests, start, project.repository)
+        suite = place.relative_to(project.repository).as_posix()
+        tests = node_ids(request.tests, start, project.repository / project.directory)
         checkouts = {}
         for label, text in (("A", request.a), ("B", request.b)):
             checkouts[label] = check_out(

@@ -1,5 +1,6 @@
 """Tests with pytest-benchmark of two checkouts: a launch is two pytest processes of each."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -11,12 +12,19 @@ from pathlib import Path
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.other_tools import pytest_benchmark
 from flashbench.process_group import run
-from flashbench.suites.checkouts import Checkout
+from flashbench.suites.checkouts import HOW_TO_FIND, Checkout
 from flashbench.suites.suite_file import SuiteCase, SuiteResult
 
 _TOGETHER = 20  # tests in a process: the passes of a test are not far apart
 _LINES = 3  # of pytest's last words
 _SECONDS = 0.125  # of a test's samples, an eighth of the default: passes and launches repeat them
+# What addopts of a project must not turn off: a benchmark runs alone, and all run.
+_OPTIONS = ["-q", "-p", "no:cacheprovider", "--benchmark-only", "--benchmark-enable", "--maxfail=0"]
+# Its ids are relative to a folder that pytest itself chooses, which no file of it names.
+_PLUGIN = "flashbench_rootdir"
+_PLUGIN_TEXT = """def pytest_benchmark_update_json(config, output_json):
+    output_json["rootdir"] = str(config.rootpath)
+"""
 
 
 @dataclass(frozen=True)
@@ -27,19 +35,26 @@ class _Pass:
     words: str
 
 
-def suite_of(tests: Sequence[str], start: Path, repository: Path) -> tuple[str, list[str]]:
-    """The folder of the tests' files, and their node ids, relative to the repository. Raises
-    InvalidInputError for a file that is not there."""
-    found, folders = [], []
+def folder_of(tests: Sequence[str], start: Path) -> Path:
+    """The folder of the tests' files. Raises InvalidInputError for a file that is not there."""
+    folders = []
     for test in tests:
-        file, colons, rest = test.partition("::")
-        path = (start / file).resolve()
-        if not path.exists() or not path.is_relative_to(repository):
-            raise InvalidInputError(f"--pytest {test}: no such file in {repository}")
-        found.append(f"{path.relative_to(repository).as_posix()}{colons}{rest}")
+        path = (start / test.partition("::")[0]).resolve()
+        if not path.exists():
+            raise InvalidInputError(f"{test}: no such file: {path}")
         folders.append(path if path.is_dir() else path.parent)
-    common = Path(os.path.commonpath(folders))
-    return common.relative_to(repository).as_posix(), found
+    return Path(os.path.commonpath(folders))
+
+
+def node_ids(tests: Sequence[str], start: Path, home: Path) -> list[str]:
+    """The tests' node ids relative to the folder `home`."""
+    return [_moved(test, start.resolve(), home) for test in tests]
+
+
+def _moved(node_id: str, start: Path, home: Path) -> str:
+    """A node id relative to `start`, relative to `home`."""
+    file, colons, rest = node_id.partition("::")
+    return f"{Path(os.path.relpath(start / file, home)).as_posix()}{colons}{rest}"
 
 
 class PytestPair:
@@ -48,11 +63,12 @@ class PytestPair:
     def __init__(
         self, a: Checkout, b: Checkout, tests: Sequence[str], scratch: Path, timeout: float
     ) -> None:
-        """tests: node ids, relative to a checkout. timeout: seconds of a test."""
+        """tests: node ids, relative to a checkout's home. timeout: seconds of a test."""
         self._checkouts = {"A": a, "B": b}
         self._tests, self._scratch, self._timeout = list(tests), scratch, timeout
 
     def __enter__(self) -> "PytestPair":
+        (self._scratch / f"{_PLUGIN}.py").write_text(_PLUGIN_TEXT)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -62,7 +78,8 @@ class PytestPair:
         """The benchmarks among the tests, by running them in B once. Raises NotMeasuredError."""
         found = self._run("B", self._tests)
         if not found.samples:
-            raise NotMeasuredError(f"pytest has no benchmark: {found.words}")
+            why = f"; {HOW_TO_FIND}" if "ModuleNotFoundError" in found.words else ""
+            raise NotMeasuredError(f"pytest has no benchmark: {found.words}{why}")
         return [SuiteCase(name=name) for name in sorted(found.samples)], []
 
     def launch(self, index: int, cases: Sequence[SuiteCase]) -> Generator[SuiteResult]:
@@ -103,26 +120,33 @@ class PytestPair:
     def _run(self, side: str, tests: Sequence[str]) -> "_Pass":
         checkout, out = self._checkouts[side], self._scratch / f"{side}.json"
         out.unlink(missing_ok=True)
-        options = ["-q", "-p", "no:cacheprovider", "--benchmark-only", f"--benchmark-json={out}"]
-        options.append(f"--benchmark-max-time={_SECONDS}")
+        options = [*_OPTIONS, f"--benchmark-max-time={_SECONDS}", f"--benchmark-json={out}"]
+        options += ["-p", _PLUGIN]
+        if importlib.util.find_spec("xdist"):
+            options += ["-n", "0"]
         # In a worker of pytest-xdist, pytest-benchmark would measure nothing.
         environment = {
             key: value
-            for key, value in checkout.environment(checkout.folder).items()
+            for key, value in checkout.environment(checkout.home, self._scratch).items()
             if not key.startswith("PYTEST_XDIST")
         }
         timeout = self._timeout * max(1, len(tests))
         # -P: packages of the checkout that a build has left elsewhere must not hide the built ones.
         command = [sys.executable, "-P", "-m", "pytest", *options, *tests]
         try:
-            done = run(command, timeout, folder=checkout.folder, environment=environment)
+            done = run(command, timeout, folder=checkout.home, environment=environment)
         except subprocess.TimeoutExpired:
             return _Pass({}, f"pytest took more than {timeout:g} s")
         words = "" if done.returncode == 0 else _words(done.stdout + done.stderr)
         if not out.is_file() or not out.stat().st_size:
             return _Pass({}, words or "no benchmark ran")
-        found = pytest_benchmark.read(out, json.loads(out.read_text()))
-        samples = {one.name: [float(x) for x in one.samples[0]] for one in found.benchmarks}
+        document = json.loads(out.read_text())
+        found = pytest_benchmark.read(out, document)
+        start, home = Path(document["rootdir"]), checkout.home.resolve()
+        samples = {
+            _moved(one.name, start, home): [float(x) for x in one.samples[0]]
+            for one in found.benchmarks
+        }
         return _Pass(samples, words)
 
 

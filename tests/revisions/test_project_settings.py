@@ -152,6 +152,32 @@ def test_a_suites_project_is_built_by_its_backend(
     (root / "pyproject.toml").write_text(text)
     (root / (source or "fast.py")).write_text("")
     subprocess.run(["git", "-C", str(root), "add", "-A"], check=True)
-    project = of_suite(root)
+    project = of_suite(root, root)
     expected = (backend.COMMAND, backend.FOLDER, ("Cython",)) if built else ((), ".", ())
     assert (project.build, project.path, project.requires) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "suite", "found"),
+    [
+        ("pkg", "pkg/tests", "pkg"),
+        (".", "pkg/tests", "pkg"),
+        ("old", "old/bench", "old"),
+        (".", "tests", "."),
+        ("pkg", "tests", "pkg"),
+    ],
+)
+def test_a_suite_belongs_to_the_nearest_package(
+    root: Path, start: str, suite: str, found: str
+) -> None:
+    """A package below the repository's root is found from where the user stands, or else from the
+    suite; a pyproject.toml of tools alone is no package."""
+    for name, text in (
+        ("pyproject.toml", "[tool.ruff]"),
+        ("pkg/pyproject.toml", "[project]"),
+        ("pkg/tests/pyproject.toml", "[tool.ruff]"),
+        ("old/setup.py", ""),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    assert of_suite(root / start, root / suite).directory == found

@@ -79,6 +79,13 @@ def time_abort():
 def time_raise():
     raise ValueError("of course")
 '''
+SETTINGS = """
+[project]
+name = "shapes"
+
+[tool.pytest.ini_options]
+addopts = "-x -n 2 --benchmark-disable"
+"""
 TESTS = """
 import shapes
 
@@ -94,20 +101,22 @@ def test_wrong(benchmark):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """A package in src/, an asv suite with a module that does not import, tests with
-    pytest-benchmark, results of asv; two commits, of which the second is five times slower."""
+    """A package below the repository's root: code in src/, an asv suite with a module that does not
+    import, tests with pytest-benchmark, which its settings turn off, results of asv; two commits,
+    of which the second is five times slower."""
     repository = Repository(tmp_path_factory.mktemp("suites") / "shapes")
-    repository.write("src/shapes/__init__.py", MODULE)
-    repository.write("asv.conf.json", '{ // of asv\n"benchmark_dir": "bench", }')
+    repository.write("pkg/pyproject.toml", SETTINGS)
+    repository.write("pkg/src/shapes/__init__.py", MODULE)
+    repository.write("pkg/asv.conf.json", '{ // of asv\n"benchmark_dir": "bench", }')
     repository.write(".gitignore", "__pycache__\n")
-    repository.write("bench/__init__.py", "")
-    repository.write("bench/bench_shapes.py", SUITE)
-    repository.write("bench/bench_broken.py", "import nonesuch\n\ndef time_nothing(): pass\n")
-    repository.write("tests/bench.py", TESTS)
-    repository.write(".asv/results/mine.json", "{}")
+    repository.write("pkg/bench/__init__.py", "")
+    repository.write("pkg/bench/bench_shapes.py", SUITE)
+    repository.write("pkg/bench/bench_broken.py", "import nonesuch\n\ndef time_nothing(): pass\n")
+    repository.write("pkg/tests/bench.py", TESTS)
+    repository.write("pkg/.asv/results/mine.json", "{}")
     repository.commit("Work")
     repository.git("tag", "fast")
-    repository.edit("src/shapes/__init__.py", "300, 100", "6000, 400")
+    repository.edit("pkg/src/shapes/__init__.py", "300, 100", "6000, 400")
     repository.commit("Work more")
     return repository
 
@@ -116,7 +125,7 @@ def compare(project: Repository, *arguments: object, **streams: int) -> Any:
     cache = project.root.parent / "cache"
     environment = {"FLASHBENCH_CACHE": str(cache), "MADE": str(cache.parent / "made")}
     command = ["compare", "fast", "HEAD", *arguments]
-    return forks.run(command, project.root, environment, **streams)
+    return forks.run(command, project.root / "pkg", environment, **streams)
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +157,7 @@ def test_setup_cache_runs_once_a_revision_and_asv_keeps_its_own(
 ) -> None:
     """The suite's cache is made twice for all launches; nothing in the repository changes."""
     assert (project.root.parent / "made").read_text() == "xx"
-    assert (project.root / ".asv/results/mine.json").read_text() == "{}"
+    assert (project.root / "pkg/.asv/results/mine.json").read_text() == "{}"
     assert project.git("status", "--porcelain").strip() == ""
     launches = suite_file.load(measured[1]).launches
     assert [launch.index for launch in launches] == list(range(len(launches)))
@@ -179,7 +188,7 @@ def test_python_has_the_same(
 ) -> None:
     """`flashbench.compare` resumes the file of the command, and reads it."""
     done, path = measured
-    monkeypatch.chdir(project.root)
+    monkeypatch.chdir(project.root / "pkg")
     monkeypatch.setenv("FLASHBENCH_CACHE", str(project.root.parent / "cache"))
     asked = {"asv": "bench_shapes", "path": path, "progress": False}
     judged = flashbench.compare("fast", "HEAD", launches=1, confidence=0.8, **asked)
@@ -192,7 +201,7 @@ def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
     path = project.root.parent / "cut it.json"
     asked = ["--asv", "track", "--run-file", path]
     cache = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
-    command = forks.start(["compare", "fast", "HEAD", *asked], project.root, cache)
+    command = forks.start(["compare", "fast", "HEAD", *asked], project.root / "pkg", cache)
     while not path.exists():
         assert command.poll() is None
         time.sleep(0.02)
@@ -208,7 +217,8 @@ def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
 
 
 def test_pytest_benchmarks_are_measured_in_pairs_of_processes(project: Repository) -> None:
-    """Passes A B B A become a launch of either revision; a failing test has pytest's words."""
+    """Passes A B B A become a launch of either revision; a failing test has pytest's words. Tests
+    are named as in the package's folder, and run whatever its addopts turn off."""
     path = project.root.parent / "pytest.json"
     asked = ["--launches", 2, "--format", "json", "--run-file", path]
     done = compare(project, "--pytest", "tests/bench.py", *asked)
@@ -243,17 +253,17 @@ def test_wrong_requests_are_one_line(
 def test_code_of_the_working_tree_is_no_revision(project: Repository) -> None:
     """A suite that imports from the working tree measures neither revision: refused. A setup.py
     that compiles, which no setting builds, is named with the setting."""
-    tree = project.root / "src"
+    tree = project.root / "pkg/src"
     text = (
         f"import sys\nsys.path.insert(0, {str(tree)!r})\nimport shapes\n\ndef track_x(): return 1\n"
     )
-    project.write("bench/bench_tree.py", text)
-    project.write("setup.py", "setup(ext_modules=[Extension('shapes._c', ['c.c'])])")
+    project.write("pkg/bench/bench_tree.py", text)
+    project.write("pkg/setup.py", "setup(ext_modules=[Extension('shapes._c', ['c.c'])])")
     try:
         done = compare(project, "--asv", "track_x", "--run-file", project.root.parent / "tree.json")
     finally:
-        (project.root / "bench/bench_tree.py").unlink()
-        (project.root / "setup.py").unlink()
+        (project.root / "pkg/bench/bench_tree.py").unlink()
+        (project.root / "pkg/setup.py").unlink()
     assert done.returncode == Exit.NOT_MEASURED
     assert "shapes was imported from the working tree" in done.stderr
     assert "setup.py compiles, but no setting builds the revisions; say how in" in done.stderr
@@ -265,7 +275,7 @@ def test_equal_revisions_are_not_measured(project: Repository) -> None:
     path = project.root.parent / "same.json"
     cache = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
     same = ["compare", "HEAD", "WORKTREE", "--asv", "track", "--run-file", path]
-    done = forks.run(same, project.root, cache)
+    done = forks.run(same, project.root / "pkg", cache)
     assert (done.returncode, path.exists()) == (Exit.PASS, False)
     assert "same-build" in done.stdout
 
