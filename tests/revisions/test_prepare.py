@@ -98,14 +98,19 @@ def test_working_tree_is_what_lies_there(
 
 
 def test_cache_in_the_working_tree_is_no_part_of_it(
-    repository: Repository, prepared: Prepared
+    repository: Repository, prepared: Prepared, cache: Path
 ) -> None:
     """A cache that lies in the repository neither makes it dirty nor is built with it."""
-    cache = repository.root / "kept" / "cache"
-    first, second = (prepared(repository, cache, WORKTREE) for _ in range(2))
+    elsewhere = prepared(repository, cache, WORKTREE)
+    inside = repository.root / "kept" / "cache"
+    shutil.copytree(cache, inside)
+    shutil.rmtree(inside / elsewhere.require().parent.name)
+    first, second = (prepared(repository, inside, WORKTREE) for _ in range(2))
     assert not first.identity.dirty
-    assert second.identity == first.identity
-    assert second.build.reused
+    assert first.require().is_relative_to(inside)
+    assert first.identity == second.identity == elsewhere.identity
+    assert first.build.reused
+    assert second.reused
 
 
 def missing_header(repository: Repository) -> None:
