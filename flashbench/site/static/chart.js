@@ -3,7 +3,8 @@
 
 {
   const { shape, scaled, span } = flashbench;
-  const HEIGHT = 280;
+  const HEIGHT = 280; // without labels of changes
+  const ROW = 14; // of these labels
   const MARGIN = { top: 24, right: 14, bottom: 56, left: 62 };
   const FEW = 150; // up to this many points are also drawn as dots
 
@@ -104,8 +105,8 @@
 
   /**
    * Draw `graph` into `svg`, as wide as it is. view: {show: "speedup" or "time", axis, from, to,
-   * quartiles, tail, pin}; pin: a commit to compare with, or -1. gaps: Map of commit -> text; measured: the commits with a number on the machine.
-   * Returns what is needed to point at it.
+   * quartiles, tail, pin}; pin: a commit to compare with, or -1. gaps: Map of
+   * commit -> text; measured: the commits with a number on the machine. Returns what is needed to point at it.
    */
   flashbench.draw = (svg, graph, view, commits, gaps, measured) => {
     const has = (role) => graph.lines.some((line) => line.role === role);
@@ -115,8 +116,6 @@
     lines = lines.map((line) => selected(line, view.from, view.to));
     const width = Math.max(280, svg.parentElement.clientWidth);
     const inner = { w: width - MARGIN.left - MARGIN.right, h: HEIGHT - MARGIN.top - MARGIN.bottom };
-    svg.replaceChildren();
-    svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
 
     const any = lines.some((line) => line.points.length);
     const [, largest] = span(lines.flatMap((l) => l.points.map((p) => p.v)), 0, 0);
@@ -127,8 +126,13 @@
     for (const i of graph.failed) if (!notes.has(i)) notes.set(i, "not measured");
     const axis = flashbench.axis(view, commits, [...measured, ...notes.keys()]);
     const x = (i) => MARGIN.left + inner.w * axis.part(i);
-    const y = (v) => MARGIN.top + inner.h * (1 - (Math.min(high, Math.max(low, v)) - low) / (high - low));
-    const floor = MARGIN.top + inner.h;
+    const steps = flashbench.steps(graph, view, x, width);
+    const top = MARGIN.top + ROW * steps.reduce((rows, { row }) => Math.max(rows, row + 1), 0); // below all labels
+    const floor = top + inner.h;
+    const height = floor + MARGIN.bottom;
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    const y = (v) => top + inner.h * (1 - (Math.min(high, Math.max(low, v)) - low) / (high - low));
 
     const title = isRatio
       ? `speed-up over ${flashbench.content.baseline} (×, above 1 is faster)`
@@ -150,40 +154,18 @@
       const anchor = marks.length === 1 ? "middle" : k === 0 ? "start" : k === marks.length - 1 ? "end" : "middle";
       svg.append(shape("text", { x: x(i), y: floor + 32, class: "commit", "text-anchor": anchor }, text));
     });
-    svg.append(shape("text", { x: width / 2, y: HEIGHT - 6, "text-anchor": "middle" }, below));
+    svg.append(shape("text", { x: width / 2, y: height - 6, "text-anchor": "middle" }, below));
 
-    const taken = []; // the end of each row of text
-    const labels = []; // above all lines
-    const steps = new Map(); // commit -> what the numbers there say of changes and jumps
-    const jumped = graph.jumps.map(({ at, speedup }) => ({ at, first: at, last: at, speedup: [speedup], jump: true }));
-    for (const change of [...graph.changes, ...jumped].sort((one, other) => one.at - other.at)) {
-      if (change.last < view.from || change.first > view.to) continue;
-      const up = change.speedup[0] > 1;
-      const way = change.jump ? "jump" : change.provisional ? "provisional" : up ? "up" : "down";
-      const named = change.jump ? "jump, with too few commits on one side to be judged" : `${change.provisional ? "provisional " : ""}change, most likely here`;
-      steps.set(change.at, [...(steps.get(change.at) ?? []), `${named}: speed × ${flashbench.digits(change.speedup[0])}`]);
-      const left = x(Math.max(view.from, change.first)) - 2;
-      const right = x(Math.min(view.to, change.last)) + 2;
-      const at = x(Math.min(view.to, Math.max(view.from, change.at)));
-      const size = `${up ? "▲" : "▼"} ${(100 * (change.speedup[0] - 1)).toFixed(1)} %`;
-      const percent = change.jump ? `(${size})` : `${size}${change.provisional ? "?" : ""}`;
-      const wide = 7 * percent.length;
-      const start = at + wide > width - 4 ? at - 4 - wide : at + 4;
-      let row = 0;
-      while (taken[row] > start) row++;
-      taken[row] = start + wide;
-      if (!change.jump) svg.append(shape("rect", { x: left, y: MARGIN.top, width: right - left, height: inner.h, class: "range" }));
-      svg.append(
-        shape("line", { x1: at, x2: at, y1: MARGIN.top, y2: floor, class: `change ${way}` }),
-      );
-      labels.push(shape("text", { x: start, y: MARGIN.top + 12 + 14 * row, class: `size ${way}` }, percent));
+    for (const { way, left, place, right } of steps) {
+      if (way !== "jump") svg.append(shape("rect", { x: left, y: MARGIN.top, width: right - left, height: floor - MARGIN.top, class: "range" }));
+      svg.append(shape("line", { x1: place, x2: place, y1: MARGIN.top, y2: floor, class: `change ${way}` }));
     }
     for (const line of lines) {
       const { role, points } = line;
       svg.append(shape("path", { d: band(points, x, y, spread), class: `band ${role}` }));
       const quartiles = view.quartiles && spread[0] !== "q25" ? ["q25", "q75"] : [];
       const percentiles = [...quartiles, ...(view.tail ? ["p90", "p99"] : [])].filter((one) => line[one]);
-      svg.append(shape("path", { d: cuts(points, [...spread, ...percentiles], x, scale, MARGIN.top, floor), class: `cut ${role}` }));
+      svg.append(shape("path", { d: cuts(points, [...spread, ...percentiles], x, scale, top, floor), class: `cut ${role}` }));
       for (const name of percentiles) {
         const kind = name.startsWith("q") ? "quartile" : name;
         svg.append(shape("path", { d: path(points, x, y, name), class: `${kind} ${role}` }));
@@ -194,7 +176,7 @@
       }
       for (const point of points) {
         const text = `${commits[point.x].hash.slice(0, 10)}: ${flashbench.digits(point.v * factor)} ${unit}`;
-        svg.append(...beyond(point, x, scale, MARGIN.top, floor, text));
+        svg.append(...beyond(point, x, scale, top, floor, text));
       }
     }
     for (const [i, text] of notes) {
@@ -205,9 +187,10 @@
     if (view.pin >= view.from && view.pin <= view.to) {
       svg.append(shape("line", { x1: x(view.pin), x2: x(view.pin), y1: MARGIN.top, y2: floor, class: "pin" }));
     }
-    const selection = shape("rect", { y: MARGIN.top, height: inner.h, class: "selection", visibility: "hidden" });
+    const selection = shape("rect", { y: MARGIN.top, height: floor - MARGIN.top, class: "selection", visibility: "hidden" });
     const cursor = shape("line", { y1: MARGIN.top, y2: floor, class: "cursor", visibility: "hidden" });
-    svg.append(...labels, selection, cursor);
+    const label = ({ start, row, way, label: text }) => shape("text", { x: start, y: MARGIN.top + 12 + ROW * row, class: `size ${way}` }, text);
+    svg.append(...steps.map(label), selection, cursor);
 
     const stops = [...new Set([...lines.flatMap((l) => l.points.map((p) => p.x)), ...notes.keys()])];
     return {

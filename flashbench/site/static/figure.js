@@ -40,7 +40,7 @@
       if (other) text += against(point, other, line, commits[pin].hash.slice(0, 10));
       parts.push(text);
     }
-    parts.push(...(made.steps.get(i) ?? []));
+    parts.push(...made.steps.filter(({ at }) => at === i).map(({ text }) => text));
     if (made.notes.has(i)) parts.push(made.notes.get(i));
     return parts.join("; ");
   }
