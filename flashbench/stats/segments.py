@@ -142,10 +142,11 @@ def _with_changes(series: list[FloatArray], factor: float) -> list[FloatArray]:
 
 
 def _shuffled(residuals: FloatArray, rng: np.random.Generator) -> FloatArray:
-    length = min(NULL_LENGTH, len(residuals))
-    turned = np.roll(residuals, rng.integers(len(residuals)))  # blocks begin anywhere
-    blocks = [turned[at : at + BLOCK] for at in range(0, len(turned), BLOCK)]
-    return np.concatenate([blocks[index] for index in rng.permutation(len(blocks))])[:length]
+    count = len(residuals)
+    first = rng.integers(count)  # blocks begin anywhere
+    blocks = BLOCK * rng.permutation(-(-count // BLOCK))
+    places = np.add.outer(blocks, np.arange(BLOCK)).ravel()
+    return residuals[(places[places < count][:NULL_LENGTH] - first) % count]
 
 
 class _Asked(NamedTuple):
