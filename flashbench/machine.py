@@ -158,12 +158,19 @@ def ask_nvidia_smi(*fields: str) -> list[str]:
 
 
 def attainable_tolerance(
-    profile: Profile, device: str, metric: str, threads: int | None, launches: int, wanted: float
+    profile: Profile,
+    device: str,
+    metric: str,
+    threads: int | None,
+    launches: int,
+    wanted: float,
+    why: str = "",
 ) -> tuple[float, str]:
     """The tolerance at which this machine can call an unchanged build SAME, at least `wanted`, and
     one line on it; `wanted` and "" where that is attained or the machine unknown.
 
-    threads None: as in the newest entry, since only torch knows how many it takes.
+    threads None: as in the newest entry, since only torch knows how many it takes. why: there are
+    no more launches, in words.
     """
     name = name_of(device)
     for noise in reversed(profile.noise):
@@ -175,14 +182,18 @@ def attainable_tolerance(
         if attained is not None and attained <= wanted:
             break
         line = f"according to its profile of {noise.measured[:10]}, this machine cannot call an "
-        line += f"unchanged build SAME at {100 * wanted:g} % within {launches} launches "
-        line += f"({noise.cases} cases, 80 % power each)"
+        line += f"unchanged build SAME at {100 * wanted:g} % within {launches} launches{why} "
+        line += f"({_cases(noise)}, 80 % power each)"
         if attained is None:
             return wanted, f"{line}, nor at a larger tolerance"
         return attained, (
             f"tolerance {100 * attained:g} %: {line}; --tolerance {100 * wanted:g}% insists"
         )
     return wanted, ""
+
+
+def _cases(noise: Noise) -> str:
+    return f"{noise.cases} case{'s' * (noise.cases != 1)}"
 
 
 def outlook(
@@ -204,7 +215,7 @@ def outlook(
         seen = noise.detectable[min(launches, len(noise.detectable)) - 1]
         what = "no change reliably" if seen is None else f"changes of {100 * seen:.2g} % or more"
         line = f"according to its profile of {noise.measured[:10]}, this machine detects {what}"
-        line += f" with {launches} launches (half of its cases, 80 % power, {noise.cases} cases)"
+        line += f" with {launches} launches (half of its cases, 80 % power, {_cases(noise)})"
         if seen is not None and seen <= 2 * wanted:
             return line
         enough = [n for n, change in enumerate(noise.detectable, 1) if (change or 9) <= 2 * wanted]

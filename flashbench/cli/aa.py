@@ -91,7 +91,8 @@ def command(**options: Any) -> int:
         if resumed is not None:
             _require_one_build(resumed, options["resume"] or path)
         run = _measure(options, resumed, path)
-    tell(f"analysing {len(run.launches)} launches of {len(run.cases)} cases")
+    cases = f"{len(run.cases)} case{'s' * (len(run.cases) != 1)}"
+    tell(f"analysing {len(run.launches)} launches of {cases}")
     judging = judging_options(resumed, {**options, "metric": None})
     data = collect(run, judging["metric"])
     found = compare_with_itself(data, options["launches"], judging["tolerance"], judging["alpha"])

@@ -151,12 +151,12 @@ def default_tolerance(
     from flashbench.cli.forecasts import launches_paid_for
 
     metric, launches = metric_of(device, options["metric"]), launches_paid_for(options)
+    why = ", for which --budget pays" if launches < options["launches"] else ""
     chosen, line = attainable_tolerance(
-        profile, device, metric, options["threads"], launches, tolerance
+        profile, device, metric, options["threads"], launches, tolerance, why
     )
     if line:
-        few = launches < options["launches"]
-        tell(f"{line}; --budget pays for about {launches} launches" if few else line)
+        tell(line)
     return chosen
 
 

@@ -29,7 +29,7 @@ def document(found: SelfComparison) -> Document:
     header = [
         *frame.run_identity("", found.data),
         f"a build against itself: {found.family.trials} comparisons of {found.launches} launches, "
-        f"{len(found.cases)} cases together, {percentage(1 - found.alpha)}, tolerance "
+        f"{_cases(len(found.cases))} together, {percentage(1 - found.alpha)}, tolerance "
         f"{percentage(found.tolerance)}",
         "detects % in N = change that N launches detect with 80 % power",
     ]
@@ -47,6 +47,10 @@ def document(found: SelfComparison) -> Document:
         ]
         + frame.failures("", found.data, range(len(run.candidates))),
     )
+
+
+def _cases(count: int) -> str:
+    return f"{count} case{'s' * (count != 1)}"
 
 
 def _columns() -> list[Column]:
@@ -124,7 +128,7 @@ def _footer(found: SelfComparison) -> list[str]:
         plan += f"{known[-1]} in all"
     else:
         missing = len(plans) - len(known)
-        plan = f"launches to plan: more than {MOST_LAUNCHES} to see {change} in {missing} cases"
+        plan = f"launches to plan: more than {MOST_LAUNCHES} to see {change} in {_cases(missing)}"
     return [
         f"false alarms a case: {_shown(found.alarms)}",
         f"families with any false alarm: {_shown(found.family)} looking after each launch, "
