@@ -3,7 +3,8 @@
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +100,9 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
             spent = Spent.total(frame.spent(one.report) for one in chapters)
             place = output / together.figure.name
             _write_figure(together.figure, place, form, [spent.line], made_by)
-        for one in chapters:
+        for one, file in zip(chapters, file_names(one.name for one in chapters), strict=True):
             words = [one.methods, frame.spent(one.report).line]
-            prefix = f"{_file_name(one.name)}-" if len(chapters) > 1 else ""
+            prefix = f"{file}-" if len(chapters) > 1 else ""
             for figure in one.figures:
                 _write_figure(figure, output / f"{prefix}{figure.name}", form, words, made_by)
         return Exit.PASS
@@ -164,8 +165,15 @@ def _write_figure(
     write_report(place.with_name(f"{place.name}.txt"), f"{text}\n")
 
 
-def _file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "-" for c in text).strip(".-")[:100] or "run"
+def file_names(names: Iterable[str]) -> list[str]:
+    """Distinct beginnings of file names, without what a shell or a file system would mind."""
+    found: list[str] = []
+    for name in names:
+        plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
+        plain = plain.strip(".-")[:100] or "run"
+        others = (f"{plain}-{number}" for number in count(2))
+        found.append(next(one for one in chain([plain], others) if one not in found))
+    return found
 
 
 def _picture(figure: "Figure", form: str) -> str | bytes:

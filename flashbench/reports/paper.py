@@ -1,6 +1,7 @@
 """Figures on paper: matplotlib draws the same panels as svg.py, as PDF or PNG."""
 
 import io
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from flashbench.errors import InvalidInputError
@@ -155,5 +156,17 @@ def _points(axes: Any, mark: Dots) -> None:
 
 
 def _plain(text: str, most: int = MOST_TITLE) -> str:
-    r"""Shorten, make printable, and escape `$`, which matplotlib reads as mathematics."""
-    return shortened(printable(text), most).replace("$", r"\$")
+    r"""Shorten, make printable, escape what the font lacks, and `$`, which means mathematics."""
+    drawn = _characters()
+    plain = "".join(c if ord(c) in drawn else f"\\u{ord(c):04x}" for c in printable(text))
+    return shortened(plain, most).replace("$", r"\$")
+
+
+@cache
+def _characters() -> frozenset[int]:
+    """Those of the fonts that matplotlib takes, each for what the ones before it lack."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    fonts = (findfont(FontProperties(family=[name])) for name in rcParams["font.family"])
+    return frozenset().union(*(get_font(font).get_charmap() for font in fonts))

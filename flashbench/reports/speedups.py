@@ -115,8 +115,11 @@ def row_panels(
     panels = []
     for start in range(0, len(rows), most):
         shown = rows[start : start + most]
+        part = [f"rows {start + 1} to {start + len(shown)}"] * (most < len(rows))
         inside = [(name, row, one) for name, one in members if (row := row_of(one.case)) in shown]
-        panels.append(_row_panel(heading, shown, inside, series, Axis(named, "log", ends)))
+        panels.append(
+            _row_panel([*heading, *part], shown, inside, series, Axis(named, "log", ends))
+        )
     return panels
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
+from flashbench.cli.report import file_names
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
 from flashbench.report import report_one
@@ -21,7 +22,7 @@ from flashbench.runfile import Ceilings, Result, RunFile, load, save
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
-HOSTILE = "</style><script>broken = 1</script><img src=x onerror=alert(1)>\u202e\x1b[31m'\""
+HOSTILE = "</style><script>broken = 1</script><img src=x onerror=alert(1)>\u202e\x1b[31m'\" 核"
 FIGURES = {"speedups", "scaling-rate", "scaling-time", "distributions"}
 FIGURES |= {"roofline", "memory"}
 
@@ -197,6 +198,12 @@ def test_a_folder_has_picture_data_and_command(tmp_path: Path) -> None:
         assert "$ flashbench report" in words
         assert "\n\ndevice time " in words
         assert len((folder / f"{name}.csv").read_text().splitlines()) > 4
+
+
+def test_each_run_file_has_its_pictures() -> None:
+    """Also of files whose names differ only in what no file name of ours has."""
+    found = file_names(["a b", "a-b", "a/b", "..", "a-b-2"])
+    assert found == ["a-b", "a-b-2", "a-b-3", "run", "a-b-2-2"]
 
 
 @pytest.mark.parametrize(("form", "magic"), [("pdf", b"%PDF"), ("png", b"\x89PNG")])
