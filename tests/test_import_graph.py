@@ -62,7 +62,8 @@ def imported(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        pending += ast.iter_child_nodes(node)
+        statements = ast.stmt, ast.ExceptHandler, ast.match_case
+        pending += [one for one in ast.iter_child_nodes(node) if isinstance(one, statements)]
 
 
 def folder(name: str) -> str:
