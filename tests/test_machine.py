@@ -8,7 +8,7 @@ from synthetic import make_cases, make_pair
 
 from flashbench import machine
 from flashbench.cli.compare import command
-from flashbench.cli.measuring import default_tolerance
+from flashbench.cli.tolerance import default_tolerance
 from flashbench.errors import InvalidInputError
 from flashbench.runfile import Environment, RunFile
 

@@ -10,7 +10,6 @@ import click
 from flashbench.cli.measuring import (
     after_builds,
     before_builds,
-    default_tolerance,
     pair_of,
     plan_options,
     refuse_given,
@@ -19,6 +18,7 @@ from flashbench.cli.measuring import (
 from flashbench.cli.options import EFFORT, GRID, PROCESSES, RULE
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import continued, resumed_plan, run_file
+from flashbench.cli.tolerance import default_tolerance
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
 from flashbench.revisions import WORKTREE

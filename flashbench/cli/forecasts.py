@@ -11,23 +11,22 @@ import click
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.measuring import (
     cases_to_bisect,
-    default_tolerance,
     device_of,
     is_given,
     plan_options,
     rate_of,
 )
+from flashbench.cli.tolerance import default_tolerance, known_here, paired_work
 from flashbench.cost import store
-from flashbench.cost.estimate import Seconds, Work, launches_within, slowest_share, starts_seconds
+from flashbench.cost.estimate import Seconds, Work, slowest_share, starts_seconds
 from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
-from flashbench.cost.known import Basis, Experience, experience
+from flashbench.cost.known import Experience
 from flashbench.cost.money import Money
 from flashbench.cost.shares import shards
 from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
 from flashbench.measuring.plan import Plan
 from flashbench.metric import metrics_of
-from flashbench.revisions.project import processes_for
 from flashbench.shard import cases_of_shard
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
         first=done == 0,
         fresh=launches if options["workers"] == "fresh" else 1,
     )
-    known = _known(device, options)
+    known = known_here(device, options)
     found = _forecast("run", work, known, plan, options)
     if done:
         found.sources.append(("resumed", f"{file} has {done} of {launches} launches"))
@@ -106,8 +105,8 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     revisions = [resolve(project.repository, text) for text in (a, b)]
     device = device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[])
-    work = _paired(project, plan, device, options, 2)
-    known = _known(device, options)
+    work = paired_work(project, plan, device, options, 2)
+    known = known_here(device, options)
     found = _forecast("compare", work, known, plan, options)
     _add_builds(found, project, revisions, 1, options)
     tolerance = options["tolerance"] if options.get("on") else default_tolerance(context, options)
@@ -116,26 +115,6 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     found.sources += [source(known, work), launches]
     found.work, found.known = work, known
     return found
-
-
-def launches_paid_for(options: dict[str, Any]) -> int:
-    """Launches of a comparison of two revisions: as many as its options allow, or as the budget
-    likely pays for where it is known what they take here; at least one."""
-    from flashbench.revisions import read
-
-    most: int = options["launches"]
-    if options["budget"] is None:
-        return most
-    try:
-        project = read(Path.cwd())
-    except InvalidInputError:  # the build reports it
-        return most
-    device = device_of(options["device"])
-    plan = Plan(**plan_options(options), candidates=[])
-    work, known = _paired(project, plan, device, options, 2), _known(device, options)
-    if plan.budget_seconds is None or known.level_of(work) is Basis.GUESS:
-        return most
-    return max(1, launches_within(plan.budget_seconds, work, known))
 
 
 def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
@@ -148,8 +127,8 @@ def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
     chosen = _chosen(project, options["revisions"], options["listed"])
     device = device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[])
-    work = _paired(project, plan, device, options, len(chosen), len(options["metrics"]) or 1)
-    known = _known(device, options)
+    work = paired_work(project, plan, device, options, len(chosen), len(options["metrics"]) or 1)
+    known = known_here(device, options)
     found = _forecast("backfill", work, known, plan, options)
     _add_builds(found, project, chosen, options["jobs"] or default_jobs(), options)
     found.parts += measuring_parts(work, known)
@@ -184,8 +163,8 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     if cases:
         options = options | {"operation": cases[0].operation}
     plan = Plan(**plan_options(options), candidates=[], chosen=cases)
-    known = _known(device, options)
-    ends = _paired(project, plan, device, options, 2)
+    known = known_here(device, options)
+    ends = paired_work(project, plan, device, options, 2)
     found = _forecast("bisect", ends, known, plan, options)
     suspects = sum(asked.changes()) if speed else asked.builds()
     halving = math.ceil(math.log2(suspects + 1))
@@ -207,13 +186,6 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
         found.parts += launches.parts
         found.sources += [source(known, ends), *launches.sources]
     return found
-
-
-def _known(device: str, options: dict[str, Any]) -> Experience:
-    """Experience with this machine, or with the one named by `on`, a part of its device's name."""
-    if not options.get("on"):
-        return experience(device, options["threads"])
-    return Experience(device, store.load().like(device, options["on"]))
 
 
 def _forecast(
@@ -240,29 +212,6 @@ def _forecast(
         budget=limit,
         budget_seconds=plan.budget_seconds,
         builds_count=isinstance(budget, Money),
-    )
-
-
-def _paired(
-    project: "Project",
-    plan: Plan,
-    device: str,
-    options: dict[str, Any],
-    revisions: int,
-    metrics: int = 1,
-) -> Work:
-    """Launches of these revisions with SDPA, one beside all of them or one beside each."""
-    paired = processes_for(project, options["processes"]) == "paired"
-    processes = revisions if paired else 1
-    return Work(
-        cases=plan.cases(device),
-        candidates=["sdpa"] * processes + [project.callable] * revisions,
-        launches=options["launches"],
-        samples=plan.samples,
-        min_sample_seconds=plan.min_sample_seconds,
-        metrics=metrics,
-        processes=processes,
-        fresh=options["launches"] if options["workers"] == "fresh" else 1,
     )
 
 

@@ -15,8 +15,7 @@ from flashbench import operations
 from flashbench.cli.options import GRID, PROCESSES, RULE
 from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.machine import attainable_tolerance, load, name_of, path
-from flashbench.metric import metric_of
+from flashbench.machine import name_of
 from flashbench.operations import Operation, Sizes
 from flashbench.render.escape import printable
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from flashbench.case import Case
     from flashbench.measuring.plan import Plan
     from flashbench.revisions.revision import Revision
-    from flashbench.runfile import Pair, RunFile
+    from flashbench.runfile import Pair
 
 # Options that identify a bisection of speed, and those that no other bisection takes.
 DECIDES_BISECTION = GRID | RULE | PROCESSES | {"samples", "threads", "seed"}
@@ -130,34 +129,6 @@ def device_of(wanted: str) -> str:
     if wanted == "auto":
         return "cuda" if name_of("cuda") else "cpu"
     return wanted
-
-
-def default_tolerance(
-    context: click.Context, options: dict[str, Any], resumed: "RunFile | None" = None
-) -> float:
-    """The tolerance of a comparison: from flag or setting; else from the resumed file, which a
-    newer profile must not refuse; else the default, or the tolerance that the machine's profile
-    says it can reach."""
-    tolerance: float = options["tolerance"]
-    if context.get_parameter_source("tolerance") is not ParameterSource.DEFAULT:
-        return tolerance
-    if resumed is not None and resumed.pair is not None:
-        return resumed.pair.tolerance
-    device = device_of(options["device"])
-    try:
-        profile = load(path())
-    except InvalidInputError:  # the advice before the first launch reports it
-        return tolerance
-    from flashbench.cli.forecasts import launches_paid_for
-
-    metric, launches = metric_of(device, options["metric"]), launches_paid_for(options)
-    why = ", for which --budget pays" if launches < options["launches"] else ""
-    chosen, line = attainable_tolerance(
-        profile, device, metric, options["threads"], launches, tolerance, why
-    )
-    if line:
-        tell(line)
-    return chosen
 
 
 def before_builds(options: dict[str, Any]) -> None:
