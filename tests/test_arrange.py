@@ -70,7 +70,11 @@ def test_chosen_columns(table: Document) -> None:
     assert [c.key for c in found.columns] == ["case", "launches", "speedup_low", "verdict"]
     assert all(c.title and c.shown == "text" for c in found.columns)
     assert all(row[c.key].text for row in found.rows for c in found.columns)
-    assert len(arranged(table, Arrangement(columns=("all",))).columns) > 10
+    everything = arranged(table, Arrangement(columns=("all",))).columns
+    assert len(everything) > 10
+    first = arranged(table, Arrangement(columns=("verdict", "all"))).columns
+    assert [c.key for c in first][:2] == ["case", "verdict"]
+    assert {c.key for c in first} == {c.key for c in everything}
 
 
 @pytest.mark.parametrize(

@@ -41,14 +41,16 @@ def layout(document: Document, terminal: Terminal) -> Layout:
         room = _IN_A_FILE if width is None else width - taken(usual, texts) - GAP
         drawn = terminal.plot and room >= _LEAST_ASKED
         picture = _picture(document, texts, room, terminal) if drawn else []
-        return Layout(names, [*(c for c in usual if not c.identifies), *picture], texts)
+        rest = [*(c for c in usual if not c.identifies), *picture]
+        return Layout(names, rest, texts, left_out=_no_bars(document, terminal, picture))
     least = bars.LEAST if terminal.plot is None else _LEAST_ASKED
     wanted = terminal.plot or (terminal.plot is None and width >= WIDE)
     beside = taken([*names, *keys], texts)
     if beside > width or (terminal.plot and beside + GAP + least > width):
         room = width - 2 * GAP - taken(keys, texts)
         picture = _picture(document, texts, room, terminal) if wanted and room >= least else []
-        return Layout(names, [*keys, *picture], texts, True, _left_out(usual, keys))
+        left_out = _left_out(usual, keys) + _no_bars(document, terminal, picture)
+        return Layout(names, [*keys, *picture], texts, True, left_out)
     drawn = wanted and _has_intervals(document) and beside + GAP + least <= width
     chosen = {c.key for c in (*names, *keys)}
     others = [c for c in usual if c.key not in chosen]
@@ -73,6 +75,11 @@ def taken(columns: list[Column], texts: Texts) -> int:
 
 def _left_out(usual: list[Column], shown: list[Column]) -> tuple[str, ...]:
     return tuple(c.title for c in usual if c not in shown and not c.identifies)
+
+
+def _no_bars(document: Document, terminal: Terminal, picture: list[Column]) -> tuple[str, ...]:
+    """The name of the picture, if it was asked for in vain."""
+    return ("bars",) if terminal.plot and not picture and _has_intervals(document) else ()
 
 
 def _texts(document: Document, columns: list[Column], *, unicode: bool) -> Texts:

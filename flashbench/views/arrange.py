@@ -108,12 +108,11 @@ def _parts(row: Row) -> dict[str, str | int]:
 
 
 def _with_columns(document: Document, names: Sequence[str]) -> Document:
-    if list(names) == [ALL]:
-        chosen = [c for c in document.columns if c.shown != "data"]
-    else:
-        chosen = [c for c in document.columns if c.identifies and c.shown != "data"]
-        for name in names:
-            column = _find(document, name)
+    visible = [c for c in document.columns if c.shown != "data"]
+    chosen = [c for c in visible if c.identifies]
+    for name in names:
+        found = visible if name.strip().lower() == ALL else [_find(document, name)]
+        for column in found:
             if column is None:
                 raise InvalidInputError(_unknown("--columns", name, [ALL, *_titles(document)]))
             if column not in chosen:
@@ -147,7 +146,8 @@ def _titles(document: Document) -> list[str]:
 
 
 def _unknown(option: str, name: str, known: list[str]) -> str:
-    return f"{option} {name[:60]}: this table has no such column; it has {', '.join(known)}"
+    named = name[:60] or "''"
+    return f"{option} {named}: this table has no such column; it has {', '.join(known)}"
 
 
 def verdict_first(table: Document) -> Document:
