@@ -99,5 +99,5 @@ def test_a_deadline_counts_all_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLASHBENCH_DEADLINE", str(int(time.time()) - 1))
     assert DeviceSeconds(None).spent(None)
     monkeypatch.setenv("FLASHBENCH_DEADLINE", "tomorrow")
-    with pytest.raises(InvalidInputError, match=r"^FLASHBENCH_DEADLINE: 'tomorrow' is no time"):
+    with pytest.raises(InvalidInputError, match=r"^FLASHBENCH_DEADLINE: 'tomorrow' is not a time"):
         until_deadline(None)
