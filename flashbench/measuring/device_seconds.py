@@ -71,7 +71,7 @@ class DeviceSeconds:
 
 def until_deadline(left: float | None) -> float | None:
     """The seconds left of a budget, or until the deadline of the environment, whichever ends first;
-    None without either. InvalidInputError if the deadline is no time."""
+    None without either. InvalidInputError if the deadline is not a time."""
     if not (text := os.environ.get(_DEADLINE, "")):
         return left
     try:

@@ -53,7 +53,7 @@ def test_headers_that_are_not_understood(tmp_path: Path, damage: object) -> None
     library = _library(tmp_path, _entry(2, 80))
     assert callable(damage)
     library.write_bytes(damage(library.read_bytes()))
-    with pytest.raises(CannotCheck, match=r"_C\.so has a format that is not known"):
+    with pytest.raises(CannotCheck, match=r"_C\.so has an unknown format"):
         archs_of(library)
 
 

@@ -46,7 +46,7 @@ def other_processes(gpu: GpuState) -> _Looked:
     elif gpu.persistence and (gpu.utilization or 0) > _BUSY:  # else the driver itself is busy
         yield Finding(
             gpu.name,
-            f"is {gpu.utilization:.0f} % busy with what is not visible here, as in another "
+            f"is {gpu.utilization:.0f} % busy with processes not visible here, as in another "
             "container",
             "nvidia-smi  # on the host; wait, or choose another GPU by CUDA_VISIBLE_DEVICES",
             "warning",
