@@ -56,12 +56,11 @@ _BUILD = msgspec.json.Decoder(Build)
 
 
 def cache_directory() -> Path:
-    """The build cache: $FLASHBENCH_CACHE/builds, by default in the user's cache directory."""
-    chosen = os.environ.get("FLASHBENCH_CACHE")
-    if chosen:
-        return Path(chosen).absolute() / "builds"
+    """The build cache: $FLASHBENCH_CACHE/builds, by default in the user's cache directory. Without
+    symbolic links, as the system names the libraries that a process has loaded."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "flashbench" / "builds"
+    chosen = os.environ.get("FLASHBENCH_CACHE") or Path(base) / "flashbench"
+    return Path(chosen).resolve() / "builds"
 
 
 def build(

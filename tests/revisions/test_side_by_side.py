@@ -8,7 +8,7 @@ from revisions.repository import Prepared, fastattn
 from flashbench.builds import cache_directory
 from flashbench.measuring.forks import Fresh
 from flashbench.measuring.process import Worker
-from flashbench.measuring.protocol import Done, Measure, Ready, Setup
+from flashbench.measuring.protocol import Audit, Audited, Done, Measure, Ready, Setup
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.revisions import Built
@@ -51,7 +51,10 @@ def setup(built: dict[str, Built], order: list[str]) -> Setup:
 
 @pytest.fixture(autouse=True)
 def _private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "launches"))
+    """Behind a link, as a cache that was moved to a larger disk."""
+    (tmp_path / "launches").mkdir()
+    (tmp_path / "link").symlink_to("launches")
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "link"))
 
 
 def copies() -> list[Path]:
@@ -80,6 +83,7 @@ def test_each_revision_runs_its_own_code(built: dict[str, Built]) -> None:
             assert len(copies()) == len(order)
             seen += loaded_files(worker)
             done = worker.ask(Measure(case=CASE, candidates=order, seed=1, full_check=True))
+            assert worker.ask(Audit()) == Audited("")
         assert isinstance(done, Done)
         results = {result.candidate: result for result in done.results}
         assert {name: result.status for name, result in results.items()} == {
