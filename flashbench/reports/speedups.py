@@ -69,27 +69,34 @@ def against(report: Report) -> str:
 
 
 def by_shape(found: Sequence[Judged], over: str) -> Figure:
-    """A row for each shape and a mark for each dtype, in panels of a device, mask and head dim."""
+    """A row for each shape and a mark for each dtype, or for each candidate if there is one dtype;
+    in panels of a device, mask and head dim."""
     dtypes = tuple(sorted({one.case.dtype for one in found}, key=_dtype_rank))
-    several = len({one.comparison.candidate for one in found}) > 1
+    names = tuple(dict.fromkeys(one.comparison.candidate for one in found))
+    together = len(names) > 1 and len(dtypes) == 1
     groups: dict[tuple[str | int, ...], list[Judged]] = {}
     for one in found:
-        candidate = one.comparison.candidate if several else ""
+        number = 0 if together else names.index(one.comparison.candidate)
         part, _ = operations.of(one.case).shape_panel(one.case)
-        groups.setdefault((candidate, one.case.device, *part), []).append(one)
+        groups.setdefault((number, one.case.device, *part), []).append(one)
     ends = ends_of(found) if found else (0.9, 1.1)
     panels = []
-    for place, members in sorted(groups.items()):
-        candidate, device = map(str, place[:2])
-        heading = [device, *titles_of(members[0].case), *filter(None, [candidate])]
-        named = mean_text(members)
-        panels += row_panels(heading, [(o.case.dtype, o) for o in members], dtypes, ends, named)
+    for _, members in sorted(groups.items()):
+        case, candidate = members[0].case, members[0].comparison.candidate
+        heading = [case.device, *dtypes * (len(dtypes) == 1), *titles_of(case)]
+        if together:
+            marked = [(one.comparison.candidate, one) for one in members]
+            panels += row_panels(heading, marked, names, ends)
+        else:
+            heading += [candidate] * (len(names) > 1)
+            marked = [(one.case.dtype, one) for one in members]
+            panels += row_panels(heading, marked, dtypes, ends, mean_text(members))
     return Figure(
         "speedups",
         f"Speed-up over {over}",
         f"{operations.of_file([one.case for one in found]).shape_caption} {_READ}",
         panels,
-        dtypes,
+        names if together else dtypes,
         _data(found),
     )
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,20 +12,25 @@ from synthetic import make_cases, make_run
 
 from flashbench.operations.attention.operation import attention_case, grid
 from flashbench.operations.attention.shapes import GRID, MODELS, Shape
+from flashbench.report import report_one
 from flashbench.reports.chapter import chapter
 from flashbench.reports.figure import (
     AT_ONCE,
     NOT_FOLDED,
     Axis,
+    Dots,
     Panel,
     folded,
     linear_ends,
     log_ends,
 )
+from flashbench.reports.speedups import against, by_shape, judged
 from flashbench.reports.svg import DARK, LIGHT, SHAPES, sheet
 from flashbench.reports.times import families
+from flashbench.run_reader import load
 from flashbench.runfile import RunFile
 
+RESULTS = Path(__file__).parents[2] / "results"
 NUMBERS = st.lists(st.floats(1e-9, 1e12), min_size=1, max_size=20)
 
 
@@ -38,6 +44,27 @@ def test_ticks_lie_on_the_axis(numbers: list[float]) -> None:
         assert ticks == sorted(set(ticks))
         assert all(ends[0] * 0.999 - 1 <= tick <= ends[1] * 1.001 for tick in ticks)
         assert all(map(math.isfinite, ticks))
+
+
+@pytest.mark.parametrize(
+    ("name", "series", "title"),
+    [
+        ("h200-fa4", ("flashbench", "fa4"), "cuda, bf16, full, head dim 64"),
+        ("cpu", ("fp32", "fp16", "bf16"), "cpu, causal, head dim 64"),
+    ],
+)
+def test_speedups_name_every_case(name: str, series: tuple[str, ...], title: str) -> None:
+    """Rows are shapes; what is marked side by side is in the legend, the rest in the title."""
+    report = report_one(load(RESULTS / f"{name}.json"))
+    figure = by_shape(judged(report), against(report))
+    assert (figure.series, figure.panels[0].title) == (series, title)
+    said = [
+        text for p in figure.panels for m in p.marks if isinstance(m, Dots) for text in m.titles
+    ]
+    ids = {one.case.id for one in judged(report)}
+    assert {text.partition(": ")[0] for text in said} == ids
+    assert len(said) == len(report.comparisons)
+    assert all(p.y.rows for p in figure.panels)
 
 
 @given(st.lists(st.sampled_from("abcdefghijklmnop"), max_size=100))
