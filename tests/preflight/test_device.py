@@ -52,7 +52,7 @@ def test_healthy_machine() -> None:
         ({"power": "400.00"}, "power limit", "400 W; the default is 700 W"),
         ({"clock": "1200 MHz"}, "clocks", "1200 MHz"),
         ({"processes": _PROCESS}, "other processes", "1 on it: other (1)"),
-        ({"busy": "97"}, "other processes", "is 97 % busy with what is not visible"),
+        ({"busy": "97"}, "other processes", "is 97 % busy with processes not visible"),
         ({"driver": "525.60.13", "cuda": ""}, "driver against torch", "it runs CUDA up to 12.0"),
         ({"cuda": "12.4"}, "driver against torch", "it runs CUDA up to 12.4"),
         (
