@@ -196,7 +196,7 @@ def test_sizes_that_only_run_time_knows_are_not_ok(tmp_path: Path) -> None:
     """A variable and a condition are left out, and the check says where."""
     unit = _ASK.format("bytes") + "\n#ifdef WIDE\n" + _ASK.format(8) + "\n#endif"
     (unknown,) = dynamic(read_tree(_tree(tmp_path, unit)))
-    assert str(unknown).startswith("csrc/kernel.cu:2 and 1 more: the text does not say")
+    assert str(unknown).startswith("csrc/kernel.cu:2 and 1 more: the text leaves the number")
 
 
 def test_static_and_dynamic_without_an_attribute(tmp_path: Path) -> None:
