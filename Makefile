@@ -61,13 +61,17 @@ gpu: $(VENV)/.built-ON $(VENV)/.has-gpu
 # Builds and measures the listed commits on this machine, and keeps them; again, it goes on.
 history: $(DEVICES:%=history-%)
 
-history-cpu: CASES := --causal full --shape 1,8,128,64 --shape 1,8,512,64
+history-cpu: COMMITS := cpu-commits.txt
+history-cpu: CASES := --dtype fp32 --dtype bf16 --threads 4 --shape 1,8,128,64 --shape 1,8,512,64 \
+    --launches 14 --samples 4
+history-cuda: COMMITS := commits.txt
 history-cuda: CASES := --dtype bf16 --metric gpu_warm --metric wall --shape 1,1,128,64 \
-    --shape 1,8,512,64 --shape 4,16,1024,128 --shape 2,16,2048,128 --shape 1,16,4096,64
+    --shape 1,8,512,64 --shape 4,16,1024,128 --shape 2,16,2048,128 --shape 1,16,4096,64 \
+    --launches 10 --samples 8
 history-%: $(VENV)/.has-history
 	@mkdir -p .asv
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m flashbench backfill \
-	    --list $(HISTORY)/commits.txt --device $* $(CASES) --launches 10 --samples 8 \
+	    --list $(HISTORY)/$(COMMITS) --device $* $(CASES) \
 	    --machine $(MACHINE) --results $(HISTORY)/asv -o .asv/backfill-$(MACHINE)-$*.json
 
 # The site of what was kept: open site/index.html.
