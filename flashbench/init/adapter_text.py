@@ -13,6 +13,11 @@ _SIZES = {
     "m": "m k_len kv_len n_k nk sk lk n_kv seqlen_k seq_len_k",
     "d": "d dim head_dim headdim hd d_k dk d_head head_size",
 }
+_OF_PYTHON = {  # what a required parameter of Python gets
+    **dict.fromkeys(_SCALES, "q.shape[-1] ** -0.5"),
+    **dict.fromkeys(("mask", "attn_mask", "attention_mask", "attn_bias", "bias"), "None"),
+    **dict.fromkeys(("dropout", "dropout_p"), "0.0"),
+}
 _OUTPUTS = ("o", "out", "output", "res", "result")
 
 _PYTHON = '''\
@@ -24,7 +29,8 @@ from {module} import {name} as function
 
 
 def attention(q, k, v, is_causal=False):
-{refusals}    return {result}
+{refusals}    out = function({arguments})
+    return {result}
 '''
 _C = '''\
 """flashbench calls {name} by this module, with the signature of torch's SDPA."""
@@ -67,33 +73,67 @@ def adapter(function: Function, library: str = "", *, transposed: bool = False) 
     if not function.module:
         return _of_c(function, library)
     turned = ".transpose(1, 2)" if transposed else ""
-    causal = _causal(function)
     arguments = [f"{one}{turned}{'.numpy()' if function.numpy else ''}" for one in "qkv"]
-    if causal:  # of C++ names may not be bound
-        by_place = function.parameters[3].type and function.parameters[3].name == causal
-        arguments.append("is_causal" if by_place else f"{causal}=is_causal")
-    called = f"function({', '.join(arguments)})"
+    arguments += _others(function)
     return _PYTHON.format(
         name=function.name,
         module=function.module,
         refusals=_refusals(function),
-        result=(f"torch.from_numpy({called})" if function.numpy else called) + turned,
+        arguments=", ".join(arguments),
+        result=("torch.from_numpy(out)" if function.numpy else "out") + turned,
     )
 
 
 def unknown(function: Function) -> list[str]:
-    """Parameters of a C function whose meaning must be written by hand."""
-    return [one.name for one in function.parameters if not function.module and not _given(one)]
+    """Parameters whose meaning must be written by hand."""
+    given = _value if function.module else _given
+    return [one.name for one in _parameters(function) if one.required and not given(one)]
+
+
+def cases(function: Function) -> dict[str, list[str] | str]:
+    """What the adapter takes, if not everything: keys and values of [tool.flashbench.cases]."""
+    dtypes: dict[str, list[str] | str] = {"dtype": ["fp32"]} if _floats_alone(function) else {}
+    return dtypes if _is_masked(function) else {**dtypes, "causal": "full"}
 
 
 def _refusals(function: Function) -> str:
-    floats = _FLOATS if function.numpy or not function.module else ""
-    return floats + ("" if _causal(function) else _NO_MASK)
+    floats = _FLOATS if _floats_alone(function) else ""
+    return floats + ("" if _is_masked(function) else _NO_MASK)
 
 
-def _causal(function: Function) -> str:
-    names = [one.name for one in function.parameters[3:]]
-    return next((name for name in names if name.lower() in _CAUSAL), "")
+def _floats_alone(function: Function) -> bool:
+    return function.numpy or not function.module
+
+
+def _is_masked(function: Function) -> bool:
+    return any(one.name.lower() in _CAUSAL for one in _parameters(function))
+
+
+def _parameters(function: Function) -> tuple[Parameter, ...]:
+    """All of a C function; else those after q, k and v."""
+    return function.parameters[3:] if function.module else function.parameters
+
+
+def _others(function: Function) -> list[str]:
+    """Arguments after q, k and v, if they are required or switch the mask. Names of C++ may not be
+    bound, so up to the first that is left out arguments are given by place."""
+    by_place, found = bool(function.parameters[0].type), []
+    for one in _parameters(function):
+        value = _value(one)
+        if value or one.required:
+            found.append(f"{'' if by_place else f'{one.name}='}{value or f'EDIT_{one.name}'}")
+        else:
+            by_place = False
+    return found
+
+
+def _value(one: Parameter) -> str:
+    """What the adapter passes for a parameter of Python or bound C++; "" if its default will do or
+    its name does not say."""
+    name = one.name.lower()
+    if name in _CAUSAL:
+        return "is_causal"
+    return _OF_PYTHON.get(name, "") if one.required else ""
 
 
 def _of_c(function: Function, library: str) -> str:

@@ -11,6 +11,13 @@ from flashbench.preflight.source.tree import SourceTree
 
 _QKV = ({"q", "query", "queries", "qs"}, {"k", "key", "keys", "ks"}, {"v", "value", "values", "vs"})
 _NAMED = re.compile(r"atten|attn|sdpa|flash|mha", re.IGNORECASE)
+_PLAIN = re.compile(
+    r"naive|normal|vanilla|standard|baseline|slow|manual|(^|_)(ref|reference|torch)(_|$)",
+    re.IGNORECASE,
+)
+_BACKWARD = re.compile(r"backward|bwd|(^|_)grad", re.IGNORECASE)
+# Decorators of functions that run on a device: Python cannot call them.
+_ON_DEVICE = re.compile(r"(triton|gluon|cute|cuda|numba\.cuda|T)\.")
 _ASIDE = re.compile(
     r"(^|/)(tests?|bench(mark)?s?|docs?|examples?|scripts?|third_party|\.[^/]*)/|(^|/)(test_[^/]*|"
     r"[^/]*_test|conftest|setup|bench[^/]*|ref(erence)?[^/]*)\.py$",
@@ -28,10 +35,11 @@ _BOUND = re.compile(r"\bm\w*\.def\(\s*\"(\w+)\"\s*,\s*&?\s*(?:\w+::)*(\w+)")
 
 @dataclass(frozen=True)
 class Parameter:
-    """type: as in C; "" in Python."""
+    """type: as in C; "" in Python. required: by a call; False in Python if it has a default."""
 
     name: str
     type: str = ""
+    required: bool = True
 
     @property
     def is_pointer(self) -> bool:
@@ -40,8 +48,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A function that may be the one to measure. module, path: its dotted module and the import
-    root; a C function, loaded by ctypes, has no module. numpy: whether it takes NumPy arrays."""
+    """A function that may be the one to measure. parameters: q, k and v first, unless of C. module,
+    path: its dotted module and the import root; a C function, loaded by ctypes, has no module.
+    numpy: whether it takes NumPy arrays."""
 
     file: str
     line: int
@@ -50,6 +59,11 @@ class Function:
     module: str = ""
     path: str = "."
     numpy: bool = False
+
+    @property
+    def spec(self) -> str:
+        """What --callable names it by."""
+        return f"{self.module or self.file}:{self.name}"
 
     @property
     def label(self) -> str:
@@ -62,10 +76,13 @@ class Function:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Better ones first: not aside, with a telling name, in Python, public, near the root."""
+        """Better ones first: not aside, of no gradients, in Python, no reference, with a telling
+        name, public, near the root."""
         return (
             self.is_aside,
+            bool(_BACKWARD.search(self.name)),
             not self.module,
+            bool(_PLAIN.search(self.name)),
             not _NAMED.search(self.name),
             self.name.startswith("_"),
             len(PurePosixPath(self.file).parts),
@@ -78,9 +95,12 @@ def functions(tree: SourceTree) -> list[Function]:
     return sorted(found, key=lambda one: (one.rank, one.file, one.line))
 
 
-def _takes_qkv(parameters: list[Parameter]) -> bool:
-    names = [one.name.lower().removesuffix("_ptr").rstrip("_") for one in parameters[:3]]
-    return len(names) == 3 and all(name in some for name, some in zip(names, _QKV, strict=True))
+def _place_of_qkv(parameters: list[Parameter]) -> int:
+    """The index of q if k and v follow it; -1 without."""
+    names = [one.name.lower().removesuffix("_ptr").rstrip("_") for one in parameters]
+    threes = zip(names, names[1:], names[2:], strict=False)
+    fits = (all(name in some for name, some in zip(three, _QKV, strict=True)) for three in threes)
+    return next((place for place, fit in enumerate(fits) if fit), -1)
 
 
 def _python(tree: SourceTree) -> Iterator[Function]:
@@ -93,12 +113,21 @@ def _python(tree: SourceTree) -> Iterator[Function]:
             continue
         for node in module.body:
             if isinstance(node, ast.FunctionDef):
-                words = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
-                parameters = [Parameter(one.arg) for one in words]
-                if _takes_qkv(parameters):
+                parameters = list(_of_python(node.args))
+                on_device = any(_ON_DEVICE.match(ast.unparse(one)) for one in node.decorator_list)
+                if _place_of_qkv(parameters) == 0 and not on_device:
                     path, dotted = _importable(tree, file)
                     place = file, node.lineno, node.name, tuple(parameters)
                     yield Function(*place, dotted, path, _of_numpy(text))
+
+
+def _of_python(arguments: ast.arguments) -> Iterator[Parameter]:
+    words = arguments.posonlyargs + arguments.args
+    without = len(words) - len(arguments.defaults)
+    for place, one in enumerate(words):
+        yield Parameter(one.arg, required=place < without)
+    for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield Parameter(one.arg, required=default is None)
 
 
 def _of_numpy(text: str) -> bool:
@@ -123,11 +152,12 @@ def _native(tree: SourceTree) -> Iterator[Function]:
         bound = {match[2]: match[1] for match in _BOUND.finditer(source.text)}
         for match in _DEFINED.finditer(source.code):
             listed = _TEMPLATE.sub("", _TEMPLATE.sub("", match[3])).split(",")
-            parameters = [_parameter(text) for text in listed if text.strip()]
-            if not _takes_qkv(parameters) or "static" in match[1]:
+            parameters = [_parameter(text, source.text) for text in listed if text.strip()]
+            first = _place_of_qkv(parameters)
+            if first < 0 or "static" in match[1]:
                 continue
             place = file, source.line_of(match.start(2))
-            if match[2] in bound and modules:
+            if first == 0 and match[2] in bound and modules:
                 name, numpy = bound[match[2]], _of_numpy(source.text)
                 yield Function(*place, name, tuple(parameters), modules[0], numpy=numpy)
             elif parameters[0].is_pointer and not file.endswith(".cu"):
@@ -143,6 +173,10 @@ def extension_modules(tree: SourceTree) -> list[str]:
     ]
 
 
-def _parameter(text: str) -> Parameter:
-    words = text.partition("=")[0].replace("*", " * ").replace("&", " & ").split()
-    return Parameter(words[-1] if words else "", " ".join(words[:-1]))
+def _parameter(text: str, source: str) -> Parameter:
+    """A parameter of C++ may have its default where the source binds it."""
+    declared, equals, _ = text.partition("=")
+    words = declared.replace("*", " * ").replace("&", " & ").split()
+    name = words[-1] if words else ""
+    bound = re.search(rf'"{re.escape(name)}"(_a|\s*\))\s*=', source)
+    return Parameter(name, " ".join(words[:-1]), not (equals or bound))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from flashbench.init.attention_functions import Function
+from flashbench.other_tools import asv_conf
 from flashbench.preflight.source.tree import SourceTree
 from flashbench.pyproject import read_pyproject
 from flashbench.revisions import backend
@@ -13,7 +14,6 @@ from flashbench.revisions import backend
 _JIT = re.compile(r"\bcpp_extension\b")
 _LIBRARY = re.compile(r"[\w./-]*\blib[\w-]+\.so\b")
 _SHARED = re.compile(r"\badd_library\s*\(\s*(\w+)\s+SHARED")
-_ASV = ("asv.conf.json", "asv.conf.jsonc")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _folders(tree: SourceTree) -> tuple[str, ...]:
 
 def has_asv(tree: SourceTree) -> str:
     """The configuration of an asv suite; "" without one."""
-    return next((file for file in tree.files if PurePosixPath(file).name in _ASV), "")
+    return next((file for file in tree.files if PurePosixPath(file).name in asv_conf.NAMES), "")
 
 
 def settings(build: FoundBuild, path: str, adapter: str, cases: dict[str, list[str] | str]) -> str:
@@ -100,7 +100,10 @@ def settings(build: FoundBuild, path: str, adapter: str, cases: dict[str, list[s
     if build.sources:
         lines.append(f"sources = {json.dumps(list(build.sources))}")
     lines.append(f"adapter = {json.dumps(adapter)}")
-    if cases:
-        lines += ["", "[tool.flashbench.cases]"]
-        lines += [f"{name} = {json.dumps(value)}" for name, value in cases.items()]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, ""]) + (f"\n{cases_table(cases)}" if cases else "")
+
+
+def cases_table(cases: dict[str, list[str] | str]) -> str:
+    """The table [tool.flashbench.cases]."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in cases.items()]
+    return "\n".join(["[tool.flashbench.cases]", *lines, ""])

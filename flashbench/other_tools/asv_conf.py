@@ -9,11 +9,17 @@ from flashbench.errors import InvalidInputError
 from flashbench.other_tools import untrusted_json
 
 NAME = "asv.conf.json"
+NAMES = (NAME, "asv.conf.jsonc")
 # A string, which is kept, or what asv.conf.json allows and JSON does not: comments, and a comma at
 # the end of a list. An unclosed one extends to the end of the file, in one step.
 _PARTS = re.compile(
     r'("(?:\\.|[^"\\])*+(?:["\\]|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
 )
+
+
+def find(folder: Path) -> Path | None:
+    """The settings in a folder, by either of asv's names."""
+    return next((folder / name for name in NAMES if (folder / name).is_file()), None)
 
 
 def read(path: Path) -> dict[str, Any]:

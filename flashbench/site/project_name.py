@@ -11,8 +11,8 @@ _MOST = 100  # characters
 def project_name(repository: Path) -> str:
     """`project` of asv.conf.json, else the name of the folder."""
     folder = repository.resolve().name
-    path = repository / asv_conf.NAME
-    if not path.is_file():
+    path = asv_conf.find(repository)
+    if path is None:
         return folder
     try:
         name = asv_conf.read(path).get("project")

@@ -22,8 +22,7 @@ _REPEATED = ("time",)  # kinds that are measured twice a launch; of others a sec
 def suite_folder(start: Path) -> Path:
     """The folder of benchmarks that the nearest asv.conf.json names. Raises InvalidInputError."""
     for folder in up_to_repository(start.absolute()):
-        conf = folder / asv_conf.NAME
-        if conf.is_file():
+        if conf := asv_conf.find(folder):
             named = asv_conf.read(conf).get("benchmark_dir", "benchmarks")
             suite = (folder / str(named)).resolve()
             if not suite.is_dir():

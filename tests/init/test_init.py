@@ -83,14 +83,14 @@ def test_a_comparison_works_after_init(
         assert f"{revision:<9}correct on b1-h2-q64-d64-" in done.stdout
     assert "next     flashbench compare HEAD~1 HEAD\n" in done.stdout
     assert "geometric mean of B" in compared(repository, cache).stdout
-    again = flashbench(repository, cache, "init")
-    assert again.returncode == Exit.USAGE
-    assert "has [tool.flashbench.project] already" in again.stderr
 
 
 def test_a_suite_of_asv_is_pointed_at(cache: str, tmp_path: Path) -> None:
-    """Without an attention nothing is written, and the comparison that fits is named; it works."""
+    """Without an attention nothing is written, and the comparison that fits is named; it works,
+    with either name of asv's settings."""
     repository = sample_projects.with_asv(tmp_path / "stranger")
+    repository.git("mv", "asv.conf.json", "asv.conf.jsonc")
+    repository.commit("A name that editors know")
     done = flashbench(repository, cache, "init")
     assert done.returncode == Exit.PASS, done.stderr
     assert "flashbench compare HEAD~1 HEAD --asv '.*'" in done.stdout
@@ -115,7 +115,64 @@ def test_what_cannot_be_guessed_is_one_edit(cache: str, tmp_path: Path) -> None:
     assert done.returncode == Exit.NOT_MEASURED
     assert "edit     fb.py: say what magic is" in done.stdout
     repository.edit("fb.py", "magic,  # EDIT: what is int magic?", "1,")
+    again = flashbench(repository, cache, "init")
+    assert again.returncode == Exit.PASS, again.stdout + again.stderr
+    assert "next     flashbench compare HEAD~1 HEAD\n" in again.stdout
     compared(repository, cache)
+
+
+def test_after_an_edit_the_cases_are_those_of_the_adapter(cache: str, tmp_path: Path) -> None:
+    """Where the try failed, the cases are what the adapter does not refuse, or what a later try of
+    the edited one finds; only settings are written then, and only without cases."""
+    repository = sample_projects.in_python(tmp_path / "stranger")
+    repository.edit("src/blocks/core.py", "import torch\n", "import numpy\nimport torch\n")
+    repository.edit("src/blocks/core.py", "import torch\n", "")
+    repository.edit("src/blocks/core.py", "causal=False", "mode")
+    repository.edit("src/blocks/core.py", "if causal:", "if False:")
+    done = flashbench(repository, cache, "init")
+    assert done.returncode == Exit.NOT_MEASURED, done.stdout + done.stderr
+    assert "edit     src/fb.py: say what mode is" in done.stdout
+    assert "function(q.numpy(), k.numpy(), v.numpy(), mode=EDIT_mode)" in adapter(repository)
+    settings = repository.root / "pyproject.toml"
+    cases = '\n[tool.flashbench.cases]\ndtype = ["fp32"]\ncausal = "full"\n'
+    written = settings.read_text()
+    assert written.endswith(cases)
+    settings.write_text(written.removesuffix(cases))
+    scaled = "torch.nn.functional.scaled_dot_product_attention"
+    repository.edit("src/fb.py", "from blocks.core import block_attention as", f"# {scaled}")
+    repository.edit("src/fb.py", "torch.from_numpy(out)", "out")
+    call = "function(q.numpy(), k.numpy(), v.numpy(), mode=EDIT_mode)"
+    repository.edit("src/fb.py", call, f"{scaled}(q, k, v)")
+    assert flashbench(repository, cache, "init").returncode == Exit.PASS
+    assert settings.read_text() == written
+    named = flashbench(repository, cache, "init", "--callable", "a:b")
+    assert named.returncode == Exit.USAGE
+    assert "has [tool.flashbench.project] already" in named.stderr
+
+
+def adapter(repository: Repository) -> str:
+    return next(repository.root.rglob("fb.py")).read_text()
+
+
+@pytest.mark.parametrize("where", ["build", "import"])
+def test_a_missing_package_leaves_the_repository_alone(
+    where: str, cache: str, tmp_path: Path
+) -> None:
+    """What to install is said in one line, once, and init can be called again."""
+    repository = sample_projects.in_python(tmp_path / "stranger")
+    for name in ("core", "other", "third"):
+        text = f"import nowhere.deep\n\n\ndef attention_{name}(q, k, v):\n    return v\n"
+        repository.write(f"src/blocks/{name}.py", text)
+    if where == "build":
+        system = '[build-system]\nrequires = ["nowhere"]\nbuild-backend = "setuptools.build_meta"\n'
+        repository.write("pyproject.toml", system)
+        repository.write("setup.py", sample_projects.SETUP)
+    repository.commit("Needs another package")
+    done = flashbench(repository, cache, "init")
+    assert done.returncode == Exit.NOT_MEASURED
+    assert done.stderr.endswith("-m pip install nowhere\n")
+    assert done.stdout.count("found ") == {"build": 1, "import": 2}[where]
+    assert repository.git("status", "--porcelain", "--ignored") == ""
 
 
 def test_a_wrong_kernel_is_told_so(cache: str, tmp_path: Path) -> None:
@@ -133,6 +190,7 @@ def test_a_wrong_kernel_is_told_so(cache: str, tmp_path: Path) -> None:
     [
         ([], "no function with parameters q, k, v was found"),
         (["--callable", "nothing"], "--callable nothing: no such function with q, k, v; write"),
+        (["--callable", "norms:rms"], "with q, k, v; for another kernel write an operation"),
     ],
 )
 def test_nothing_to_find_is_a_usage_error(words: list[str], said: str, tmp_path: Path) -> None:
