@@ -160,7 +160,13 @@ def _write_figure(
     """The picture, its numbers, its words and those below them."""
     write_report(place.with_name(f"{place.name}.{form}"), _picture(figure, form))
     write_report(place.with_name(f"{place.name}.csv"), _csv(figure))
-    words = [figure.title, figure.caption + "".join(f" {note}" for note in figure.notes)]
+    notes = [*figure.notes]
+    if len(figure.drawn) < len(figure.panels):
+        notes.append(
+            f"{len(figure.drawn)} of {len(figure.panels)} panels are drawn, some of every kind; "
+            f"{place.name}.csv has the numbers of all, and `--format html` the others."
+        )
+    words = [figure.title, " ".join([figure.caption, *notes])]
     text = "\n\n".join(filter(None, [*words, *below, f"$ {made_by}"]))
     write_report(place.with_name(f"{place.name}.txt"), f"{text}\n")
 

@@ -120,9 +120,14 @@ class Figure:
     data: Data
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def drawn(self) -> list[Panel]:
+        """The panels of a picture, which has no fold."""
+        return folded(self.panels)[0]
+
 
 def folded(panels: Sequence[Panel]) -> tuple[list[Panel], list[tuple[str, list[Panel]]]]:
-    """The panels that a page shows at once, some of every group, and the others by group."""
+    """The panels that are shown at once, some of every group, and the others by group."""
     if len(panels) <= NOT_FOLDED:
         return [*panels], []
     groups: dict[str, list[Panel]] = {}

@@ -1,6 +1,7 @@
 """Figures on paper: matplotlib draws the same panels as svg.py, as PDF or PNG."""
 
 import io
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +17,7 @@ _MARKERS = ("o", "s", "D", "^", "v", "x")
 _PANEL, _PLOT, _PIXEL = 3.5, 1.7, 1 / 110  # inches: width of a panel, height of a plot
 _TOP, _BOTTOM, _LEFT, _RIGHT = 0.26, 0.42, 0.55, 0.12  # of a panel around its plot
 _CHARACTER = 0.053  # inches, at 6 points
-_TITLE, _LEGEND = 0.3, 0.3  # of a sheet
+_TITLE, _KEY = 0.3, 0.16  # of a sheet: above its panels, and of a line of its legend
 _DPI, _SCREEN_DPI = 200, 110
 
 
@@ -50,33 +51,27 @@ def sheet(figure: Figure, columns: int = 2) -> "Sheet":
             self.savefig(out, format="png", dpi=_SCREEN_DPI)
             return out.getvalue()
 
-    columns = max(1, min(columns, len(figure.panels)))
-    lines = [figure.panels[i : i + columns] for i in range(0, len(figure.panels), columns)]
+    panels = figure.drawn
+    columns = max(1, min(columns, len(panels)))
+    lines = [panels[i : i + columns] for i in range(0, len(panels), columns)]
     heights = [max(map(_height, line)) for line in lines]
-    lefts = [max(map(_left, figure.panels[column::columns])) for column in range(columns)]
-    whole = sum(heights) + _TITLE + _LEGEND
-    made = NewSheet(figsize=(columns * _PANEL, whole))
+    lefts = [max(map(_left, panels[column::columns])) for column in range(columns)]
+    keys = 2 * columns  # in a line of the legend
+    width, below = columns * _PANEL, 0.16 + _KEY * math.ceil(len(figure.series) / keys)
+    whole = _TITLE + sum(heights) + below
+    made = NewSheet(figsize=(width, whole))
     FigureCanvasAgg(made)
     top = whole - _TITLE
     for line, height in zip(lines, heights, strict=True):
         for place, panel in enumerate(line):
-            plot = _height(panel) - _TOP - _BOTTOM
-            left = lefts[place]
-            _panel(
-                made.add_axes(
-                    (
-                        (place * _PANEL + left) / (columns * _PANEL),
-                        (top - _TOP - plot) / whole,
-                        (_PANEL - left - _RIGHT) / (columns * _PANEL),
-                        plot / whole,
-                    )
-                ),
-                panel,
-            )
+            left, plot = lefts[place], _height(panel) - _TOP - _BOTTOM
+            x, y = (place * _PANEL + left) / width, (top - _TOP - plot) / whole
+            size = (_PANEL - left - _RIGHT) / width, plot / whole
+            _panel(made.add_axes((x, y, *size)), panel)
         top -= height
     made.suptitle(_plain(figure.title), fontsize=10, y=1 - 0.1 / whole, va="top")
     handles = [_key(series, name) for series, name in enumerate(figure.series)]
-    made.legend(handles=handles, loc="lower center", ncols=4, fontsize=7, frameon=False)
+    made.legend(handles=handles, loc="lower center", ncols=keys, fontsize=7, frameon=False)
     return made
 
 

@@ -52,38 +52,43 @@ def panel_svg(panel: Panel) -> str:
 
 
 def sheet(figure: Figure, columns: int = 2) -> str:
-    """A file of its own: title, legend and all panels, on white."""
-    drawn = [_panel(panel) for panel in figure.panels]
+    """A file of its own: title, legend and panels, on white."""
+    drawn = [_panel(panel) for panel in figure.drawn]
     columns = max(1, min(columns, len(drawn)))
-    heights = [0] * columns
+    width = columns * (WIDTH + _GAP)
+    keys, top = _legend(figure.series, width)
+    heights = [top] * columns
     places = []
     for _, height in drawn:
         column = heights.index(min(heights))
-        places.append((column * (WIDTH + _GAP), heights[column] + 44))
+        places.append((column * (WIDTH + _GAP), heights[column]))
         heights[column] += height + _GAP
-    width, height = columns * (WIDTH + _GAP), max(heights, default=0) + 48
+    height = max(heights) + 4
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" class="panel" role="img" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
         f"<title>{_text_of(figure.title)}</title><desc>{_text_of(figure.caption)}</desc>",
         f'<style>{LIGHT_STYLE}</style><rect width="{width}" height="{height}" fill="#fff"/>',
         f'<text class="t" x="8" y="17">{_text_of(figure.title)}</text>',
-        legend(figure.series, 8, 34),
+        keys,
     ]
     for (body, _), (x, y) in zip(drawn, places, strict=True):
         parts.append(f'<g transform="translate({x} {y})">{body}</g>')
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def legend(series: Sequence[str], x: float = 8, y: float = 14) -> str:
-    """Names of the series behind their marks, in a line."""
-    parts = []
+def _legend(series: Sequence[str], width: int) -> tuple[str, int]:
+    """Names of the series behind their marks, below the title; and where the panels begin."""
+    parts, x, y = [], 8.0, 34
     for number, name in enumerate(series):
-        text = shortened(name, MOST_LABEL)
+        text = shortened(printable(name), MOST_LABEL)
+        taken = 28 + len(text) * 6.6
+        if x + taken > width and x > 8:
+            x, y = 8.0, y + 16
         parts.append(_shape(number, x + 5, y - 4, 4, filled=True))
         parts.append(f'<text x="{x + 14:.0f}" y="{y}">{_text_of(text)}</text>')
-        x += 14 + len(text) * 6.6 + 14
-    return "".join(parts)
+        x += taken
+    return "".join(parts), y + 10
 
 
 def key_svg(series: int) -> str:

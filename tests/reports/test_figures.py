@@ -18,14 +18,16 @@ from flashbench.reports.figure import (
     AT_ONCE,
     NOT_FOLDED,
     Axis,
+    Data,
     Dots,
+    Figure,
     Panel,
     folded,
     linear_ends,
     log_ends,
 )
 from flashbench.reports.speedups import against, by_shape, judged
-from flashbench.reports.svg import DARK, LIGHT, SHAPES, sheet
+from flashbench.reports.svg import DARK, LIGHT, SHAPES, WIDTH, sheet
 from flashbench.reports.times import families
 from flashbench.run_reader import load
 from flashbench.runfile import RunFile
@@ -153,3 +155,16 @@ def test_any_times_can_be_drawn(kind: str) -> None:
             assert 0 <= float(x) <= float(width)
         for y in re.findall(r' c?y="([0-9.]+)"', drawn):
             assert 0 <= float(y) <= float(height)
+
+
+def test_a_picture_of_many_panels_and_series() -> None:
+    """It shows those that a page has open, and a legend in as many lines as it takes."""
+    axis = Axis("", "linear", (0, 1))
+    panels = [Panel(f"panel {n}", axis, axis, [], "", group=str(n % 2)) for n in range(30)]
+    names = tuple(f"a candidate with number {n}" for n in range(6))
+    drawn = sheet(Figure("x", "x", "", panels, names, Data([], [])))
+    assert drawn.count(">panel ") == AT_ONCE
+    legend = re.findall(r'<text x="(\d+)" y="(\d+)">a candidate with number', drawn)
+    assert len(legend) == len(names)
+    assert {y for _, y in legend} == {"34", "50"}
+    assert max(int(x) for x, _ in legend) < 2 * WIDTH - 24 * 6
