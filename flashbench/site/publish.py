@@ -10,7 +10,7 @@ from flashbench.site.commit_pages import CommitPages
 from flashbench.site.content import Content, Graph, case_page, commit_page
 from flashbench.site.heat_map import heat_map
 from flashbench.site.pages import change_rows, listing_pages, viewer_data
-from flashbench.site.standings import standings
+from flashbench.site.standings import standings, with_changes
 from flashbench.site.templating import static_files
 
 
@@ -26,7 +26,7 @@ def publish(content: Content, output: Path, inputs: str = "") -> writer.Publishe
         changes = change_rows(content)
         commits = CommitPages(content, changes)
         cases = CasePages(content, changes)
-        placed = standings(content.graphs)
+        placed = with_changes(standings(content.graphs), history)
         whole = dict(listing_pages(content, placed, changes, commits))
         whole |= static_files()
         whole["data/site.js"] = encode.script("flashbench.site", viewer_data(content, placed))

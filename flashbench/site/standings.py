@@ -3,14 +3,16 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from flashbench.history.model import FloatArray, Points, Series
+from flashbench.history.changes import find
+from flashbench.history.model import FloatArray, History, Points, Series
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.site.content import CONFIDENCE, Graph, speedup
+from flashbench.site.jumps import jumps
 from flashbench.stats.quantile import interval_ranks
 
 _MOSTLY = 3 / 4  # of the commits; cases measured at fewer are left out of the mean
@@ -66,6 +68,20 @@ def standings(graphs: Sequence[Graph]) -> tuple[Standing, ...]:
             together = Graph(series)
         found.append(Standing(machine, device, metric, candidate, tuple(members), together, cases))
     return tuple(sorted(found, key=lambda one: (-one.newest, one.machine, one.candidate)))
+
+
+def with_changes(found: Sequence[Standing], history: History) -> tuple[Standing, ...]:
+    """The standings with the changes and jumps of their means, which are searched by themselves."""
+    means = [one.mean.series for one in found if one.mean is not None]
+    changes = iter(find(history, means).changes)
+    made = []
+    for one in found:
+        if one.mean is not None:
+            steps = next(changes) or ()
+            mean = replace(one.mean, changes=steps, jumps=jumps(one.mean.series.judged, steps))
+            one = replace(one, mean=mean)
+        made.append(one)
+    return tuple(made)
 
 
 def geometric_mean(series: Sequence[Points]) -> tuple[Points | None, int]:

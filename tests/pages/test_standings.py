@@ -18,7 +18,14 @@ from flashbench.site.heat_map import COLUMNS, heat_map
 from flashbench.site.jumps import jumps
 from flashbench.site.publish import publish
 from flashbench.site.sparkline import of_change, strip
-from flashbench.site.standings import Standing, geometric_mean, since, standings, state_of
+from flashbench.site.standings import (
+    Standing,
+    geometric_mean,
+    since,
+    standings,
+    state_of,
+    with_changes,
+)
 from flashbench.stats.quantile import interval_ranks
 
 SAMPLE = content()
@@ -108,6 +115,9 @@ def test_each_device_has_a_standing() -> None:
         assert one.points is not None
         expected = 1 / SAMPLE.graphs[0].series.ratio.value
         np.testing.assert_allclose(one.points.value, expected)
+    for one in with_changes(found, SAMPLE.history):
+        assert one.mean is not None
+        assert [change.commit for change in one.mean.changes] == [STEP]
 
 
 def numbers(heat: dict) -> np.ndarray:
