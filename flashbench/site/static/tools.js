@@ -25,9 +25,9 @@
       buttons[key].addEventListener("click", act);
     }
     const { 0: all, c: compare } = buttons;
-    const hint = element("span", { class: "soft" }, "Point at a graph or tap it, or walk along it with the arrow keys; drag over commits to zoom in.");
-    const group = element("div", { class: "tools", role: "group", "aria-label": "Commits of all graphs" }, ...Object.values(buttons), hint);
-    place.prepend(group);
+    const hint = element("p", { class: "soft hint" }, "Point at a graph or tap it, or walk along it with the arrow keys; drag over commits to zoom in.");
+    const group = element("div", { class: "tools", role: "group", "aria-label": "Commits of all graphs" }, ...Object.values(buttons));
+    place.prepend(hint, group);
     const same = () => {
       compare.disabled = current === null;
       compare.textContent = view.pin >= 0 && view.pin === current ? "Compare with none" : "Compare with this commit";
