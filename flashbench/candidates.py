@@ -32,6 +32,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _NO_REASON = re.compile("not used because|runtime disabled")
 
 
+def require_ours(operation: str) -> None:
+    """Raise InvalidInputError for an operation that flashbench has no candidate for."""
+    wanted = operations.named(operation)
+    if operations.DEFAULT not in (wanted.name, wanted.candidates_of):
+        raise InvalidInputError(
+            f"nothing to measure: flashbench has no {operation} of its own; name one with "
+            "--candidate name=module:function, or measure torch alone with --baseline-only"
+        )
+
+
 def parse_candidate(text: str) -> Candidate:
     """Read `flashbench`, `module:function` or `name=module:function`.
 

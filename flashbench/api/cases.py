@@ -1,6 +1,6 @@
 """The cases that a call names, or else the settings of the project."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,7 +54,11 @@ def plan_of_cases(
 def _asked(cases: Cases | None, own: project_cases.ProjectCases) -> list[str | Case]:
     if cases is None:
         return [*own.preset, *own.shape] or ["headline"]
-    asked = [cases] if isinstance(cases, str | Case) else list(cases)
+    asked = [cases] if isinstance(cases, str | Case) or not isinstance(cases, Iterable) else cases
+    asked = list(asked)
+    for one in asked:
+        if not isinstance(one, str | Case):
+            raise InvalidInputError(f"cases: {one!r:.80} is no preset, shape or case")
     if not asked:
         raise InvalidInputError("no cases: name a preset, a shape or a case")
     return asked

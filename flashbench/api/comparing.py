@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from flashbench import operations
+from flashbench.api.arguments import checked
 from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
 from flashbench.api.measuring import finished, measuring
 from flashbench.api.run import Run, load
@@ -31,6 +32,7 @@ from flashbench.until_decided import measure_pair
 Side = str | Path | Run
 
 
+@checked("compare")
 def compare(
     a: Side,
     b: Side | None = None,
@@ -40,8 +42,9 @@ def compare(
     confidence: float | None = None,
     allow: Collection[str] = (),
     asv: str = "",
-    pytest: Sequence[str] = (),
+    pytest: str | Sequence[str] = (),
     cases: Cases | None = None,
+    operation: str | None = None,
     dtypes: Sequence[DtypeName] | None = None,
     causal: Causal | None = None,
     layout: Layout | None = None,
@@ -75,6 +78,9 @@ def compare(
     Raises InvalidInputError; NotMeasuredError if a build fails or nothing could be measured;
     KeyboardInterrupt as `measure` does.
     """
+    for side in (a, WORKTREE if b is None else b):
+        if not isinstance(side, str | Path | Run) or side == "":
+            raise InvalidInputError(f"{side!r:.80} is no run, file or revision")
     if _is_measured(a) or _is_measured(b):
         return _judged(a, b, metric, tolerance, confidence, allow)
     tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
@@ -99,7 +105,7 @@ def compare(
         project = read(Path.cwd())
     except InvalidInputError as error:
         raise InvalidInputError(f"{a}: neither a file nor a revision: {error}") from None
-    known = operations.named(chosen(None, of_revisions=True))
+    known = operations.named(chosen(operation, of_revisions=True))
     fields = plan_of_cases(known, cases, dtypes, causal, layout, device)
     texts = {"A": str(a), "B": WORKTREE if b is None else str(b)}
     builds = build_all(project, texts, told.note)

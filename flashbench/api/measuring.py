@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flashbench import operations
+from flashbench.api.arguments import checked
 from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
 from flashbench.api.run import Run
 from flashbench.callables import OURS
-from flashbench.candidates import baselines, parse_candidate, parse_candidates
+from flashbench.candidates import baselines, parse_candidate, parse_candidates, require_ours
 from flashbench.case import DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import claimed, new_run_file
@@ -31,6 +32,7 @@ from flashbench.runfile import RunFile
 Callables = Sequence[str | Callable[..., Any]] | Mapping[str, str | Callable[..., Any]]
 
 
+@checked("run")
 def measure(
     candidates: Callables | None = None,
     cases: Cases | None = None,
@@ -74,7 +76,7 @@ def measure(
     baselines("cpu", backends, known.name)  # reject an unknown name before all else
     plan = Plan(
         **plan_of_cases(known, cases, dtypes, causal, layout, device),
-        **_of_candidates(candidates, told.note),
+        **_of_candidates(candidates, known.name, told.note),
         backends=backends,
         launches=launches,
         samples=samples,
@@ -113,7 +115,9 @@ def finished(end: RunEnd, file: Path) -> Run:
     return run
 
 
-def _of_candidates(candidates: Callables | None, tell: Callable[[str], None]) -> dict[str, Any]:
+def _of_candidates(
+    candidates: Callables | None, operation: str, tell: Callable[[str], None]
+) -> dict[str, Any]:
     """The fields of a Plan that say which candidates to measure."""
     project = find(Path.cwd())
     root = "" if project is None else str(project.import_root)
@@ -123,6 +127,7 @@ def _of_candidates(candidates: Callables | None, tell: Callable[[str], None]) ->
         given = [one for _, one in named if not isinstance(one, str)]
         return {"candidates": parse_candidates(texts), "import_root": root or _root(given)}
     if project is None:
+        require_ours(operation)
         return {"candidates": [parse_candidate(OURS)]}
     tree = resolve(project.repository, WORKTREE)
     built = build_one(project, tree, project.callable, tell)
@@ -137,10 +142,12 @@ def _of_candidates(candidates: Callables | None, tell: Callable[[str], None]) ->
 
 def _named(candidates: Callables) -> list[tuple[str, str | Callable[..., Any]]]:
     """Names, "" where none is given, and callables."""
-    if isinstance(candidates, str):
-        raise InvalidInputError(f"candidates must be a list: [{candidates!r}]")
+    if isinstance(candidates, str) or callable(candidates):
+        raise InvalidInputError(f"candidates must be a list: [{_spec(candidates)!r}]")
     if isinstance(candidates, Mapping):
         return list(candidates.items())
+    if not isinstance(candidates, Sequence):
+        raise InvalidInputError(f"candidates: {candidates!r:.80} is no list")
     return [("", one) for one in candidates]
 
 

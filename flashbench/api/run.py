@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from flashbench.api.arguments import checked, one_of
 from flashbench.api.shown import Shown, View, dataframe
 from flashbench.api.verdicts import Verdicts
+from flashbench.cli.parameter_types import PathType
 from flashbench.cost.spent import Spent
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, report_one
 from flashbench.run_reader import load as read
@@ -48,6 +50,7 @@ class Run(Shown):
         done = sum(launch.complete for launch in self.file.launches)
         return done >= self.file.settings.launches
 
+    @checked("compare")
     def compare(
         self,
         *,
@@ -73,6 +76,7 @@ class Run(Shown):
             )
         )
 
+    @checked(view=one_of(View | Literal["samples"]))
     def to_dataframe(self, view: View | Literal["samples"] = "speedup") -> "DataFrame":
         """See `Shown`; view "samples" has a row for each sample: `case`, `candidate`, `launch`,
         `block`, `metric` and `seconds` of a call."""
@@ -109,6 +113,7 @@ class Run(Shown):
         return f"<Run {self.path}: {words}; {Spent.of(self.file).line}>"
 
 
+@checked(path=PathType())
 def load(path: str | Path) -> Run:
     """Read a run file. Nothing in it is executed or imported. Raises InvalidInputError."""
     return Run(read(Path(path)), Path(path))

@@ -3,6 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
+from flashbench.api.arguments import checked, one_of
 from flashbench.errors import InvalidInputError
 from flashbench.render import render
 from flashbench.render.notebook import html
@@ -29,11 +30,13 @@ class Shown:
         """What can be drawn of it."""
         raise NotImplementedError
 
+    @checked(format=one_of(Format), view=one_of(View))
     def table(self, format: Format = "text", *, view: View = "speedup") -> str:
         """The table as the commands print it. view: "speedup" has a row for each case with its
         verdict, "detail" the percentiles of every candidate."""
         return render(self.document(view), format)
 
+    @checked(view=one_of(View))
     def to_dataframe(self, view: View = "speedup") -> "DataFrame":
         """The table as a pandas DataFrame, with the columns of its CSV (docs/run-file.md): times in
         microseconds, speed-ups as ratios. InvalidInputError if pandas is not installed."""

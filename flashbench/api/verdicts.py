@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flashbench.api.arguments import checked
 from flashbench.api.shown import Shown, View
 from flashbench.comparison import Comparison
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -63,6 +64,7 @@ class Verdicts(Shown):
     def __len__(self) -> int:
         return len(self.report.comparisons)
 
+    @checked("compare")
     def exit_code(self, allow: Collection[str] = ()) -> int:
         """The exit code of `flashbench compare`: 0 pass, 1 SLOWER or WRONG, 3 undecided, 4 not
         measured. allow: "undecided" and "not-measured" let these pass."""

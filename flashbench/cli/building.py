@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashbench import operations
+from flashbench.candidates import require_ours
 from flashbench.cli.measuring import after_builds, tell, tell_still
 from flashbench.errors import InvalidInputError
 
@@ -110,12 +110,7 @@ def of_project(
         for candidate in plan.candidates if project else ():
             say(f"measuring {candidate.name} = {candidate.spec}, as it is imported here")
     elif project is None:
-        wanted = operations.named(plan.operation)
-        if operations.DEFAULT not in (wanted.name, wanted.candidates_of):
-            raise InvalidInputError(
-                f"nothing to measure: flashbench has no {plan.operation} of its own; name one with "
-                "--candidate name=module:function, or measure torch alone with --baseline-only"
-            )
+        require_ours(plan.operation)
         if not fleet:
             say("measuring flashbench's own attention: no [tool.flashbench.project] here")
         return plan

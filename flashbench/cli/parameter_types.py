@@ -1,6 +1,7 @@
 """Types of command-line arguments: times, numbers, fractions, paths."""
 
 import math
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ class Duration(ParamType[float]):
     ) -> float:
         match = _DURATION.fullmatch(str(value).strip())
         seconds = float(match[1]) * _UNITS[match[2]] if match else math.nan
+        if isinstance(value, float):  # of Python, which may write 1e-05
+            seconds = value
         if not 0 < seconds < math.inf:
             self.fail(f"{value!r} is not a time; write 200us, 250ms, 60s, 5m or 1h", param, ctx)
         return seconds
@@ -78,8 +81,10 @@ class Count(click.IntRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
+            if isinstance(value, bool | float):  # of Python, which int() would take
+                raise TypeError
             return int(super().convert(value, param, ctx))
-        except click.BadParameter:
+        except (click.BadParameter, TypeError):
             least, most = self.min, self.max
             bounds = f"from {least} to {most}" if most is not None else f"of {least} or more"
             self.fail(f"{value!r} is not a whole number {bounds}", param, ctx)
@@ -139,6 +144,8 @@ class PathType(click.Path):
         super().__init__(path_type=Path, file_okay=file, dir_okay=folder)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str | os.PathLike):
+            self.fail(f"{value!r} is not a path", param, ctx)
         if not str(value):  # an unset shell variable
             self.fail("an empty path names no file", param, ctx)
         return super().convert(value, param, ctx)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.stats.evidence import log_equal, log_symmetric, log_t_mixture
+from flashbench.stats.family import require_level
 from flashbench.stats.shift import Shift, pseudomedian
 
 FloatArray = NDArray[np.float64]
@@ -109,8 +110,9 @@ def launches_needed_anytime(alpha: float) -> int:
 
     If two equal builds are each in one of two modes per launch, all n differences are equally far
     off with probability at most 2 / 4^n, which must be below alpha. And even launches without
-    spread must be enough evidence.
+    spread must be enough evidence. Raises ValueError unless alpha lies between 0 and 1.
     """
+    require_level(alpha)
     n = max(2, math.ceil(math.log(2 / alpha) / math.log(4)))
     while math.isinf(_critical_t(n, float(n), alpha * T_SHARE)):
         n += 1
@@ -119,7 +121,9 @@ def launches_needed_anytime(alpha: float) -> int:
 
 @lru_cache(maxsize=256)
 def launches_needed_tight(alpha: float) -> int:
-    """Fewest launches that suffice for the symmetric evidence, which tight launches need."""
+    """Fewest launches that suffice for the symmetric evidence, which tight launches need. Raises
+    ValueError unless alpha lies between 0 and 1."""
+    require_level(alpha)
     n = 1
     while log_equal(n) < -math.log(alpha):
         n += 1

@@ -15,6 +15,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbench.stats.family import require_level
+
 FloatArray = NDArray[np.float64]
 
 # Above these sizes the normal approximation is used; in the tails it overestimates p, by 10 % at
@@ -102,7 +104,9 @@ def smallest_p(*launches: int) -> float:
 
 @lru_cache(maxsize=256)
 def launches_needed(alpha: float, *, paired: bool) -> int:
-    """Fewest launches (a side) whose interval at confidence 1 - alpha is bounded."""
+    """Fewest launches (a side) whose interval at confidence 1 - alpha is bounded. Raises ValueError
+    unless alpha lies between 0 and 1."""
+    require_level(alpha)
     n = 1
     while smallest_p(*((n,) if paired else (n, n))) > alpha:
         n += 1

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import math
 import os
 import signal
 import subprocess
@@ -155,6 +156,71 @@ def test_wrong_arguments_are_one_line(candidates: Any, cases: Any, why: str) -> 
     with pytest.raises(flashbench.InvalidInputError, match=why) as error:
         flashbench.measure(candidates, cases)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "why"),
+    [
+        ("measure", {"dtypes": ["fp31"]}, "dtypes: 'fp31' is not one of 'fp32', "),
+        ("measure", {"dtypes": 5}, "dtypes: 5 is not a list"),
+        ("measure", {"causal": "yes"}, "causal: 'yes' is not one of "),
+        ("measure", {"layout": "yes"}, "layout: 'yes' is not one of "),
+        ("measure", {"device": "gpu"}, "device: 'gpu' is not one of "),
+        ("measure", {"threads": 0}, "threads: 0 is not a whole number from 1 "),
+        ("measure", {"launches": 2.5}, "launches: 2.5 is not a whole number "),
+        ("measure", {"samples": 1}, "samples: 1 is not a whole number from 2 "),
+        ("measure", {"seed": -1}, "seed: -1 is not a whole number from 0 "),
+        ("measure", {"timeout": -1}, "timeout: -1 is not a time; "),
+        ("measure", {"min_sample": math.nan}, "min_sample: nan is not a time; "),
+        ("measure", {"budget": "0.5usd"}, "budget: '0.5usd' is not a time; "),
+        ("measure", {"path": 5}, "path: 5 is not a path"),
+        ("measure", {"progress": "perhaps"}, "progress: 'perhaps' is not a valid boolean"),
+        ("measure", {"cases": 5}, "cases: 5 is no preset, shape or case"),
+        ("measure", {"candidates": print}, r"must be a list: \['builtins:print'\]"),
+        ("measure", {"candidates": 5}, "candidates: 5 is no list"),
+        (
+            "measure",
+            {"candidates": None, "cases": None, "operation": "softmax"},
+            "candidates name=.*candidates=\\[",
+        ),
+        ("compare", {"confidence": 95}, "confidence: '95' is not a fraction above 0.5 and below 1"),
+        ("compare", {"tolerance": -1}, "tolerance: '-1' is not a fraction above 0 "),
+        ("compare", {"metric": "zz"}, "metric: 'zz' is not one of 'wall', "),
+        ("compare", {"allow": ["zz"]}, "allow: 'zz' is not one of "),
+        ("compare", {"launches": 1}, "launches: 1 is not a whole number from 2 "),
+        ("compare", {"a": "HEAD", "pytest": "none.py"}, "^none.py: no such file: "),
+        ("compare", {"a": "HEAD", "asv": "("}, "^asv '.': not a regular expression"),
+        ("compare", {"a": 5}, "5 is no run, file or revision"),
+        ("compare", {"a": ""}, "'' is no run, file or revision"),
+        ("load", {"path": None}, "path: None is not a path"),
+        ("Run.compare", {"against": "zz"}, "against: 'zz' is not one of 'sdpa', 'best'"),
+        ("Run.compare", {"confidence": 95}, "confidence: '95' is not a fraction "),
+        ("Run.table", {"format": "nope"}, "format: 'nope' is not one of 'text', "),
+        ("Run.table", {"view": "nope"}, "view: 'nope' is not one of 'speedup', 'detail'"),
+        ("Run.to_dataframe", {"view": "nope"}, "view: 'nope' is .*'samples'"),
+    ],
+)
+def test_arguments_that_a_command_refuses_are_refused(
+    call: str, arguments: dict[str, Any], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line with the name of the parameter, and no file."""
+    monkeypatch.chdir(tmp_path)
+    given: dict[str, Any] = {"measure": {"candidates": [], "cases": "1,2,32,16"}}
+    given["compare"] = {"a": GOLDEN / "a.json"}
+    owner, _, method = call.rpartition(".")
+    function = getattr(flashbench.load(GOLDEN / "a.json") if owner else flashbench, method)
+    with pytest.raises(flashbench.InvalidInputError, match=why) as error:
+        function(**{**given.get(call, {}), **arguments})
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arguments_may_be_written_as_for_a_command() -> None:
+    """A fraction as text, None as the default, one name for a list of one."""
+    run = flashbench.load(GOLDEN / "a.json")
+    wide = run.compare(tolerance=0.05, confidence=None)
+    assert run.compare(tolerance="5%").table() == wide.table() != run.compare().table()  # type: ignore[arg-type]
+    assert wide.exit_code("undecided") == wide.exit_code(["undecided"])
 
 
 def test_missing_packages_are_named(run: flashbench.Run, monkeypatch: pytest.MonkeyPatch) -> None:

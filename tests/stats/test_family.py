@@ -10,13 +10,28 @@ from flashbench.comparison import _allowing_for_order
 from flashbench.stats.family import look_price, simultaneous_alpha
 from flashbench.stats.modes import two_modes
 from flashbench.stats.order import inflation, launch_correlation, stretch, widened
-from flashbench.stats.shift import Shift
+from flashbench.stats.sequential import launches_needed_anytime, launches_needed_tight
+from flashbench.stats.shift import Shift, launches_advised, launches_needed
 
 
 def test_simultaneous_alpha():
     """64 comparisons share the error; none at all is not a division by zero."""
     assert simultaneous_alpha(0.05, 64) == 0.05 / 64
     assert simultaneous_alpha(0.05, 0) == 0.05
+
+
+@pytest.mark.parametrize("alpha", [-94.0, 0.0, 1.0, math.nan])
+def test_levels_outside_0_and_1_are_refused(alpha: float):
+    """A confidence of 95 instead of 0.95 is an error, not a search without an end."""
+    for entry in (
+        lambda: simultaneous_alpha(alpha, 64),
+        lambda: launches_needed(alpha, paired=True),
+        lambda: launches_advised(alpha, paired=False),
+        lambda: launches_needed_anytime(alpha),
+        lambda: launches_needed_tight(alpha),
+    ):
+        with pytest.raises(ValueError, match=r"alpha is .*, not between 0 and 1"):
+            entry()
 
 
 def test_further_looks_share_one_budget():

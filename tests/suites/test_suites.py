@@ -191,7 +191,7 @@ def test_python_has_the_same(
     monkeypatch.chdir(project.root / "pkg")
     monkeypatch.setenv("FLASHBENCH_CACHE", str(project.root.parent / "cache"))
     asked = {"asv": "bench_shapes", "path": path, "progress": False}
-    judged = flashbench.compare("fast", "HEAD", launches=1, confidence=0.8, **asked)
+    judged = flashbench.compare("fast", "HEAD", launches=2, confidence=0.8, **asked)
     assert judged.table("json") == flashbench.compare(path).table("json") == done.stdout
     assert judged.exit_code() == done.returncode
 

@@ -1,0 +1,99 @@
+"""Check the arguments of public functions as the commands check theirs: by the types of their
+options."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
+from importlib import import_module
+from typing import Any, ParamSpec, TypeVar, get_args
+
+import click
+
+from flashbench.cli.parameter_types import Duration, PathType
+from flashbench.errors import FlashbenchError, InvalidInputError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAMES = {"tests": "pytest", "candidates": ""}  # of options here; candidates may be functions
+_HERE: dict[str, click.ParamType[Any]] = {  # where the option has another type, or there is none
+    "budget": Duration(),
+    "path": PathType(folder=False),
+    "progress": click.BOOL,
+}
+_FLAG = re.compile(r"--([a-z][a-z-]*)")
+
+
+def one_of(literal: Any) -> click.ParamType[Any]:
+    """The type of a parameter that is annotated with this Literal."""
+    return click.Choice([value for one in get_args(literal) for value in get_args(one) or (one,)])
+
+
+def checked(
+    command: str = "", **types: click.ParamType[Any]
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: a parameter is converted as the option of the command is, or by the type given
+    here; None is the default. InvalidInputErrors name parameters, not flags."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @wraps(function)
+        def call(*positional: P.args, **named: P.kwargs) -> R:
+            bound = signature.bind(*positional, **named)
+            known = _options(command) | {
+                one: (kind, False) for one, kind in (_HERE | types).items()
+            }
+            for name, value in bound.arguments.items():
+                default = signature.parameters[name].default
+                if value is None and default is not inspect.Parameter.empty:
+                    bound.arguments[name] = default
+                elif name in known:
+                    bound.arguments[name] = _converted(name, value, *known[name])
+            try:
+                return function(*bound.args, **bound.kwargs)
+            except FlashbenchError as error:
+                error.args = (_FLAG.sub(_parameter_of(signature), str(error)),)
+                raise
+
+        return call
+
+    return decorate
+
+
+@cache
+def _options(command: str) -> dict[str, tuple[click.ParamType[Any], bool]]:
+    """The type of a command's options, by parameter, and whether each may be repeated."""
+    if not command:
+        return {}
+    options = import_module(f"flashbench.cli.{command}").command.params
+    return {
+        _NAMES.get(one.name, one.name): (one.type, one.multiple)
+        for one in options
+        if isinstance(one, click.Option)
+    }
+
+
+def _converted(name: str, value: Any, kind: click.ParamType[Any], many: bool) -> Any:
+    try:
+        if not many:
+            return kind.convert(value, None, None)
+        if not isinstance(value, Iterable):
+            raise InvalidInputError(f"{name}: {value!r} is not a list")
+        return [
+            kind.convert(one, None, None) for one in ([value] if isinstance(value, str) else value)
+        ]
+    except click.BadParameter as error:
+        raise InvalidInputError(f"{name}: {error.message}") from None
+
+
+def _parameter_of(signature: inspect.Signature) -> Callable[[re.Match[str]], str]:
+    """What a flag in an error is here."""
+
+    def named(flag: re.Match[str]) -> str:
+        name = flag[1].replace("-", "_")
+        known = {"baseline_only": "candidates=[]", "run_file": "path", "candidate": "candidates"}
+        return known.get(name, name if name in signature.parameters else flag[0])
+
+    return named
