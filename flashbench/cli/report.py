@@ -158,8 +158,10 @@ def _write_figure(
     figure: "Figure", place: Path, form: str, below: Sequence[str], made_by: str
 ) -> None:
     """The picture, its numbers, its words and those below them."""
+    from flashbench.render.csv import table
+
     write_report(place.with_name(f"{place.name}.{form}"), _picture(figure, form))
-    write_report(place.with_name(f"{place.name}.csv"), _csv(figure))
+    write_report(place.with_name(f"{place.name}.csv"), table(figure.data.columns, figure.data.rows))
     notes = [*figure.notes]
     if len(figure.drawn) < len(figure.panels):
         notes.append(
@@ -190,21 +192,3 @@ def _picture(figure: "Figure", form: str) -> str | bytes:
     from flashbench.reports.paper import draw
 
     return draw(figure, "pdf" if form == "pdf" else "png")
-
-
-def _csv(figure: "Figure") -> str:
-    import csv
-    import io
-
-    from flashbench.render.escape import spreadsheet
-    from flashbench.table import significant
-
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(figure.data.columns)
-    for row in figure.data.rows:
-        cells = (significant(value) for value in row)
-        writer.writerow(
-            ["" if c is None else spreadsheet(c) if isinstance(c, str) else c for c in cells]
-        )
-    return out.getvalue()

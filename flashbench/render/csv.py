@@ -2,23 +2,29 @@
 
 import csv
 import io
+from collections.abc import Iterable, Sequence
 
 from flashbench.render.escape import spreadsheet
-from flashbench.table import Cell, Document, significant
+from flashbench.table import NONE, Document, Value, significant
 
 
 def render(document: Document) -> str:
     """RFC 4180 with \\n line ends. A missing number is an empty cell."""
+    keys = [column.key for column in document.columns]
+    return table(keys, ([row.get(key, NONE).value for key in keys] for row in document.rows))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
+    """The same of names and values."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([spreadsheet(column.key) for column in document.columns])
-    for row in document.rows:
-        writer.writerow([_value(row.get(column.key)) for column in document.columns])
+    writer.writerow(map(spreadsheet, columns))
+    writer.writerows(map(_cell, row) for row in rows)
     return out.getvalue()
 
 
-def _value(cell: Cell | None) -> str:
-    if cell is None or cell.value is None:
+def _cell(value: Value) -> str:
+    if value is None:
         return ""
-    value = significant(cell.value)
-    return spreadsheet(value) if isinstance(value, str) else repr(value)
+    plain = significant(value)
+    return spreadsheet(plain) if isinstance(plain, str) else repr(plain)

@@ -26,7 +26,7 @@ def facts(run: RunFile) -> Facts:
         ("driver", ", ".join(filter(None, [e.driver, f"CUDA {e.cuda}" if e.cuda else ""]))),
         ("torch", e.torch),
         ("Python", e.python),
-        ("flashbench", run.flashbench),
+        ("flashbench version", run.flashbench),
         ("measured", run.created),
         ("command", " ".join(run.command)),
         ("effort", f"{len(run.launches)} launches, {s.samples} samples each, seed {s.seed}"),

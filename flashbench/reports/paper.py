@@ -137,13 +137,19 @@ def _mark(axes: Any, mark: Mark) -> None:
 
 def _points(axes: Any, mark: Dots) -> None:
     look = _look(mark.series)
-    if mark.low:
-        places = mark.y if mark.along == "x" else mark.x
+    places = mark.y if mark.along == "x" else mark.x
+    known = [
+        (place, *ends)
+        for place, *ends in zip(places, mark.low, mark.high, strict=False)
+        if any(end is not None for end in ends)
+    ]
+    if known:
         across = axes.hlines if mark.along == "x" else axes.vlines
         edges = axes.get_xlim() if mark.along == "x" else axes.get_ylim()
-        low = [edges[0] if end is None else end for end in mark.low]
-        high = [edges[1] if end is None else end for end in mark.high]
-        across(places, low, high, color=look["color"], linewidth=0.8)
+        at = [place for place, *_ in known]
+        low = [edges[0] if end is None else end for _, end, _ in known]
+        high = [edges[1] if end is None else end for *_, end in known]
+        across(at, low, high, color=look["color"], linewidth=0.8)
     face = look["color"] if mark.filled else "white"
     size = 1.0 if mark.small else 3.2
     look |= {"linestyle": "", "markerfacecolor": face, "markeredgewidth": 0.7}

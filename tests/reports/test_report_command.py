@@ -17,6 +17,7 @@ from flashbench.cli.report import file_names
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
 from flashbench.report import report_one
+from flashbench.reports.chapter import chapter
 from flashbench.reports.side_by_side import side_by_side
 from flashbench.runfile import Ceilings, Result, RunFile, load, save
 
@@ -216,6 +217,17 @@ def test_paper(tmp_path: Path, form: str, magic: bytes) -> None:
     pictures = list((tmp_path / "f").glob(f"*.{form}"))
     assert {path.stem for path in pictures} == FIGURES
     assert all(path.read_bytes().startswith(magic) for path in pictures)
+
+
+@pytest.mark.parametrize(("name", "intervals"), [("a", 4), ("one_launch", 0)])
+def test_paper_draws_the_intervals_that_are_known(name: str, intervals: int) -> None:
+    """Too few launches for one leave the mark alone, and no line across the panel."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    from flashbench.reports.paper import sheet
+
+    found = chapter(name, load(GOLDEN / f"{name}.json")).figures[0]
+    lines = [lines for axes in sheet(found).axes for lines in axes.collections]
+    assert sum(len(one.get_paths()) for one in lines) == intervals
 
 
 @pytest.mark.skipif(
