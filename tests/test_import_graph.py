@@ -23,7 +23,7 @@ ALLOWED = {
     "fleet": "measuring",
     "bisect": "builds cost measuring revisions",
     "preflight": "builds revisions",
-    "init": "builds preflight revisions",
+    "init": "builds other_tools preflight revisions",
     "profile": "cost measuring operations",
     "gate": "builds preflight revisions stats",
     "other_tools": "operations stats",

@@ -80,9 +80,10 @@ grid_options = together(
     click.option(
         "--preset",
         "presets",
-        type=click.Choice(list(operations.ATTENTION.presets)),
+        metavar="NAME",
         multiple=True,
-        help="Shapes to measure; repeatable.  [default: headline]",
+        help=f"Shapes to measure, of attention {', '.join(operations.ATTENTION.presets)}; "
+        "repeatable.  [default: headline]",
     ),
     click.option(
         "--shape",

@@ -1,7 +1,6 @@
 """Measure all candidates of one case in this process: check each, then time them interleaved."""
 
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,13 +19,11 @@ from flashbench.measuring.clock import Call, Clock, MetricUnavailableError, Outp
 from flashbench.measuring.clock_cpu import CpuClock
 from flashbench.measuring.environment import throttled
 from flashbench.measuring.plan import derive_seed, passes
-from flashbench.measuring.problem import Problem
+from flashbench.measuring.problem import OperationError, Problem, is_out_of_memory
 from flashbench.measuring.refusal import is_guard
 from flashbench.measuring.stopwatch import Stopwatch
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Result, Status, Timing
-
-_CPU_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator|can't allocate memory|not enough memory")
 
 # The reason's prefix if a call ran code of another revision.
 NOT_ITS_OWN = "not proven to run its own code"
@@ -150,8 +147,12 @@ def _measure(
     with torch.no_grad():
         try:
             problem = Problem(case, options.seed, options.full_check)
+        except OperationError as error:
+            for result in results:
+                result.status, result.reason = "error", str(error)
+            return
         except (RuntimeError, MemoryError) as error:
-            status: Status = "out_of_memory" if _is_out_of_memory(error) else "error"
+            status: Status = "out_of_memory" if is_out_of_memory(error) else "error"
             for result in results:
                 result.status, result.reason = status, f"inputs and reference: {reason(error, [])}"
             return
@@ -319,7 +320,7 @@ def _failures_of(
     except (Exception, SystemExit) as error:
         line = reason(error, caught)
         _ensure_device_lives(clock, line)
-        if _is_out_of_memory(error):
+        if is_out_of_memory(error):
             subject.fail("out_of_memory", line)
             if problem.case.device == "cuda":
                 torch.cuda.empty_cache()
@@ -344,9 +345,3 @@ def _ensure_device_lives(clock: Clock, line: str) -> None:
         clock.synchronize()
     except RuntimeError as error:
         raise DeviceLostError(line) from error
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and _CPU_OUT_OF_MEMORY.search(str(error)) is not None
-    )

@@ -1,5 +1,6 @@
 """The inputs of a case and their correct results."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,11 +11,13 @@ import torch
 from torch import Tensor
 
 from flashbench import operations
+from flashbench.candidates import reason
 from flashbench.case import Case
+from flashbench.errors import NotMeasuredError
 from flashbench.measuring.clock import Call, Output
 from flashbench.measuring.plan import derive_seed
 from flashbench.operations import error_rule
-from flashbench.operations.operation import Inputs
+from flashbench.operations.operation import Inputs, Operation
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -27,10 +30,44 @@ SAMPLED_ROWS = 64
 _MAX_CPU_WORK = 1 << 34
 
 
+_CPU_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator|can't allocate memory|not enough memory")
+
+
+class OperationError(NotMeasuredError):
+    """A method of the operation raises, or returns what it must not: no candidate is to blame."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether it says that the device or the machine lacks memory."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and _CPU_OUT_OF_MEMORY.search(str(error)) is not None
+    )
+
+
+@contextmanager
+def _asking(operation: Operation, method: str) -> Iterator[None]:
+    """Name the operation and its method in what it raises, unless memory is lacking."""
+    try:
+        yield
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise _at_fault(operation, f"{method} raises {reason(error, [])}") from error
+
+
+def _at_fault(operation: Operation, why: str) -> OperationError:
+    return OperationError(f"operation {operation.name}: {why}")
+
+
 def inputs_of(case: Case, seed: int) -> Inputs:
     """The tensors and keywords that a candidate is called with."""
     random = torch.Generator(device=case.device).manual_seed(derive_seed(seed, case.id))
-    return operations.of(case).inputs(case, DTYPES[case.dtype], random)
+    operation = operations.of(case)
+    with _asking(operation, "inputs"):
+        found = operation.inputs(case, DTYPES[case.dtype], random)
+    if not isinstance(found, Inputs):
+        raise _at_fault(operation, f"inputs returns {type(found).__name__}, not Inputs")
+    return found
 
 
 class Problem:
@@ -47,15 +84,14 @@ class Problem:
         self._inputs = inputs_of(case, seed)
         self._original = tuple(x.clone() for x in self.inputs)
         self.sign = 1
-        results = self._operation.baseline_results(case, self._inputs)
+        results = self._baseline_results()
         first = self.parts(results[0])
         self._shapes, self.dtypes = [x.shape for x in first], [x.dtype for x in first]
         self._rows = self._rows_to_check(full_check, seed)
         self._answers = {1: self._answer(results)}
         if not self._operation.change_negates:
             self.flip()
-            changed = self._operation.baseline_results(case, self._inputs)
-            self._answers[-1] = self._answer(changed)
+            self._answers[-1] = self._answer(self._baseline_results())
             self.flip()
 
     def bind(self, call: Callable[..., Output]) -> Call:
@@ -88,7 +124,8 @@ class Problem:
 
     def flip(self) -> None:
         """Change the inputs in place, or back, without touching torch's version counter."""
-        self._operation.change(self.inputs)
+        with _asking(self._operation, "change"):
+            self._operation.change(self.inputs)
         self.sign = -self.sign
 
     @contextmanager
@@ -102,8 +139,7 @@ class Problem:
         del other
         try:
             if _RENEWED not in self._answers:
-                results = self._operation.baseline_results(self.case, self._inputs)
-                self._answers[_RENEWED] = self._answer(results)
+                self._answers[_RENEWED] = self._answer(self._baseline_results())
             yield _RENEWED
         finally:
             self.restore()
@@ -183,10 +219,29 @@ class Problem:
             return out
         return out.index_select(dimension, self._rows.to(out.device))
 
+    def _baseline_results(self) -> list[Output]:
+        with _asking(self._operation, "torch's own (eager)"):
+            results = self._operation.baseline_results(self.case, self._inputs)
+        for result in results:
+            parts = self.parts(result)
+            if len(parts) != len(self.names or parts) or not all(map(torch.is_tensor, parts)):
+                wanted = f"a tuple of {', '.join(self.names)}" if self.names else "a tensor"
+                why = f"torch's own (eager) returns {type(result).__name__}, not {wanted}"
+                raise _at_fault(self._operation, why)
+        return results
+
     def _answer(self, results: list[Output]) -> list[tuple[Tensor, Tensor]]:
         """For each result: its truth for the current inputs, and the baseline result farthest from
         it."""
-        truth = self.parts(self._operation.truth(self.case, self._inputs, self._rows))
+        with _asking(self._operation, "truth"):
+            truth = self.parts(self._operation.truth(self.case, self._inputs, self._rows))
+        own = [self._select(part) for part in self.parts(results[0])]
+        returned = ", ".join(
+            f"{x.dtype} {tuple(x.shape)}" if torch.is_tensor(x) else type(x).__name__ for x in truth
+        )
+        expected = ", ".join(f"{torch.float64} {tuple(x.shape)}" for x in own)
+        if returned != expected:
+            raise _at_fault(self._operation, f"truth returns {returned}, not {expected}")
         answers = []
         for place, expected in enumerate(truth):
             found = [self._select(self.parts(result)[place]) for result in results]

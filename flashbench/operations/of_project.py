@@ -7,6 +7,7 @@ torch nor the project's code runs where a crash would lose what was measured.
 import importlib
 import subprocess
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -18,6 +19,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.operations.operation import Operation, Options, Sizes, label
 
 _SECONDS = 120.0
+_DEFINED = ("inputs", "truth", "flops", "elements")
 _BOOTSTRAP = (
     f"from flashbench.operations.of_project import answer; {own_python.FROM_HERE}"
     "answer(*sys.argv[1:])"
@@ -68,6 +70,9 @@ def imported(spec: str, import_root: str) -> Operation:
     if label(spec) in operations.BUILT_IN:
         _refuse(spec, f"{label(spec)} is an operation of flashbench; give yours another name")
     found.name = spec
+    wanted = [*_DEFINED, *(["eager"] if _is_own(found, "load_baseline") else [])]
+    if lacking := [name for name in wanted if _is_own(found, name)]:
+        _refuse(spec, f"it does not define {', '.join(lacking)}")
     try:
         sizes = found.sizes
         for preset in ("tiny", "headline"):
@@ -79,6 +84,11 @@ def imported(spec: str, import_root: str) -> Operation:
     if not sizes or not all(one.isidentifier() and one.islower() for one in sizes):
         _refuse(spec, "`sizes` must be names in lower case")
     return found
+
+
+def _is_own(found: Operation, name: str) -> bool:
+    """Whether a method is still that of `Operation`."""
+    return getattr(type(found), name) is getattr(Operation, name)
 
 
 def _refuse(spec: str, why: str) -> NoReturn:
@@ -101,6 +111,10 @@ def answer(spec: str, import_root: str) -> None:
         )
     except InvalidInputError as error:
         found = _Answer(error=str(error))
+    except Exception as error:  # its counts'
+        line = traceback.extract_tb(error.__traceback__)[-1]
+        said = traceback.format_exception_only(error)[0].splitlines()[0]
+        found = _Answer(error=f"operation {spec}: {line.name} raises {said}")
     stdout.write(msgspec.json.encode(found).decode())
 
 

@@ -172,11 +172,12 @@ class Operation:
         )
 
     def counts(self, sizes: Sizes, options: Options) -> tuple[int, int, int]:
-        """Operations, elements and exponentials."""
-        return (self.flops(sizes, options), self.elements(sizes), self.exponentials(sizes, options))
+        """Operations, elements and exponentials, as whole numbers."""
+        exponentials = self.exponentials(sizes, options)
+        return round(self.flops(sizes, options)), round(self.elements(sizes)), round(exponentials)
 
-    def flops(self, sizes: Sizes, options: Options) -> int:
-        """Floating-point operations that the definition needs."""
+    def flops(self, sizes: Sizes, options: Options) -> float:
+        """Floating-point operations that the definition needs, rounded to a whole number."""
         raise NotImplementedError
 
     def elements(self, sizes: Sizes) -> int:

@@ -208,6 +208,7 @@ def _child(request: CheckRequest, writer: int, printer: int, server: int) -> Non
         os._exit(0)
     say(error=None, compilers=" ".join(sorted(jit.compilers() - before)))
     if request.correct or request.warm:
+        from flashbench.measuring.problem import OperationError
         from flashbench.revisions.correctness import Watched, call_each, check_named, check_small
 
         try:
@@ -219,10 +220,14 @@ def _child(request: CheckRequest, writer: int, printer: int, server: int) -> Non
             call_each(call, cases, request.threads or _threads)
             os._exit(0)
         watched = Watched(request.ended, lambda case: say(at=case))
-        if cases:
-            found = check_named(call, spec, cases, watched)
-        else:
-            found = check_small(call, spec, operation, request.operation.cases, watched)
+        try:
+            if cases:
+                found = check_named(call, spec, cases, watched)
+            else:
+                found = check_small(call, spec, operation, request.operation.cases, watched)
+        except OperationError as error:
+            say(error=str(error))
+            os._exit(0)
         taken = bool(found.right) and not (cases and found.refused)
         refusal = "" if taken else found.refusal
         say(wrong=found.wrong, refused=refusal, checked=found.summary)

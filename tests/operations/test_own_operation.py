@@ -1,5 +1,7 @@
 """An operation that a project brings: the page about it, word for word, and what may be wrong."""
 
+import io
+import json
 import re
 import subprocess
 import sys
@@ -11,7 +13,8 @@ import pytest
 from flashbench import operations, runfile
 from flashbench.callables import OPERATIONS
 from flashbench.errors import InvalidInputError
-from flashbench.operations.of_project import Described, imported
+from flashbench.measuring.problem import OperationError, Problem
+from flashbench.operations.of_project import Described, answer, imported
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
@@ -54,6 +57,23 @@ def test_the_page_holds_word_for_word(tmp_path: Path, monkeypatch: pytest.Monkey
     faulty = forks.run(commands[0].split(), project, {})
     assert faulty.returncode == 1
     assert "exceeds the bound" in faulty.stdout
+    module = project / "fb_ops.py"
+    text = module.read_text().replace(
+        '"tiny": [', '"mine": ["batch=1,heads=1,length=8,dim=8"], "tiny": ['
+    )
+    module.write_text(
+        text.replace("return 3 *", "return 2.5 *").replace("rotate(*(", "rotate(None, *(")
+    )
+    blamed = forks.run(
+        ["run", "--preset", "mine", "--dtype", "fp32", "--device", "cpu"], project, {}
+    )
+    assert blamed.returncode == 4, blamed.stderr
+    assert "operation fb_ops:Rope: truth raises TypeError: rotate() takes 3" in blamed.stdout
+    assert "crashed" not in blamed.stdout
+    built = forks.run(commands[0].split(), project, {})
+    assert "operation fb_ops:Rope: truth raises TypeError: rotate() takes 3" in built.stdout
+    unknown = forks.run(["run", "--preset", "small"], project, {})
+    assert "fb_ops:Rope has no preset 'small'; presets are mine, tiny, headline" in unknown.stderr
 
 
 @pytest.mark.slow
@@ -78,6 +98,7 @@ def test_another_definition_is_no_part_of_a_run(tmp_path: Path) -> None:
         (("    presets =", "    others ="), "it lacks 'presets'"),
         (('"tiny": [', '"small": ['), "has no preset 'tiny'"),
         (("heads=2,", ""), "heads is missing"),
+        (("def truth", "def other"), "it does not define truth"),
     ],
 )
 def test_what_is_wrong_with_an_operation_is_one_line(
@@ -112,6 +133,72 @@ def test_a_module_that_does_not_import_is_one_line(
     with pytest.raises(InvalidInputError, match=r"^operation fb_ops:Rope: [^\n]+$") as caught:
         Described("fb_ops:Rope", str(tmp_path))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("return Inputs(", "return tuple("), "inputs returns tuple, not Inputs"),
+        (
+            ("angles = torch.outer", "raise ValueError('no such')  #"),
+            "inputs raises ValueError: no such",
+        ),
+        (("return rotate\n", "return lambda *_: None\n"), "returns NoneType, not a tensor"),
+        (
+            ("x.double()", "x.float()"),
+            "truth returns torch.float32 (1, 2, 16, 32), not torch.float64 ",
+        ),
+        (
+            (
+                "rotate(*(x.double() for x in inputs.tensors))",
+                "rotate(*(x.double() for x in inputs.tensors))[0]",
+            ),
+            "truth returns torch.float64 (2, 16, 32), not",
+        ),
+        (
+            (
+                "    def eager",
+                "    def change(self, tensors):\n        tensors.neg_()\n\n    def eager",
+            ),
+            "change raises AttributeError",
+        ),
+    ],
+)
+def test_the_operation_is_to_blame_for_what_its_methods_do(
+    change: tuple[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No candidate is wrong, and nothing of ours crashes: the method is named in one line."""
+    monkeypatch.delitem(sys.modules, "fb_ops", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(operations, "of_projects", {})
+    written(tmp_path)
+    module = tmp_path / "fb_ops.py"
+    text = module.read_text().replace("    change_negates = True  # x becomes -x\n", "")
+    module.write_text(text.replace(*change))
+    known = imported("fb_ops:Rope", str(tmp_path))
+    operations.know(known)
+    case = known.case(known.preset("tiny")[0], "fp32", "cpu")
+    with pytest.raises(OperationError, match=r"^operation fb_ops:Rope: [^\n]+$") as caught:
+        Problem(case, seed=0, full_check=True)
+    assert said in str(caught.value)
+    del sys.modules["fb_ops"]
+
+
+def test_counts_that_raise_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that answers for the operation names the method, as for any other fault."""
+    monkeypatch.delitem(sys.modules, "fb_ops", raising=False)
+    written(tmp_path)
+    module = tmp_path / "fb_ops.py"
+    module.write_text(module.read_text().replace("return 3 *", "return None *"))
+    sizes = dict.fromkeys(("batch", "heads", "length", "dim"), 8)
+    asked = json.dumps({"shapes": [sizes], "options": [{}]}).encode()
+    stdout = io.StringIO()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(asked)))
+    monkeypatch.setattr(sys, "stdout", stdout)
+    answer("fb_ops:Rope", str(tmp_path))
+    del sys.modules["fb_ops"]
+    error = json.loads(stdout.getvalue())["error"]
+    assert error.startswith("operation fb_ops:Rope: flops raises TypeError: unsupported operand")
 
 
 def test_no_operation_of_ours_is_replaced(tmp_path: Path) -> None:
