@@ -141,7 +141,7 @@ def _of_suites(request: SuiteRequest, file: Path, progress: Progress, *, force: 
         return _of_same(request.a, request.b, request.tolerance, 1 - request.confidence)
     if end.interrupted:
         raise KeyboardInterrupt(
-            f"interrupted; {len(end.run.launches)} launches are kept: "
+            f"interrupted; launches kept: {len(end.run.launches)}, "
             f"flashbench.compare({str(file)!r}); the same call with path={str(file)!r} resumes"
         )
     found = report_suite(end.run)

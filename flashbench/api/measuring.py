@@ -109,7 +109,7 @@ def finished(end: RunEnd, file: Path) -> Run:
     run = Run(end.measured(), file)
     if end.interrupted:
         raise KeyboardInterrupt(
-            f"interrupted; {run.launches} launches are kept: flashbench.load({str(file)!r}); the "
+            f"interrupted; launches kept: {run.launches}, flashbench.load({str(file)!r}); the "
             f"same call with path={str(file)!r} resumes"
         )
     return run
