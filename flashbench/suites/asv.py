@@ -107,26 +107,50 @@ class AsvPair:
         name = turns[0]
         try:
             for name in turns:
-                self._sides[name].ask(
-                    do="measure",
-                    name=case.benchmark,
-                    index=case.index,
-                    folder=str(self._folder(name, case)),
-                    seconds=_SECONDS,
-                )
+                self._set_up(name, case)
                 ready.append(name)
             passes = [*turns, *turns[::-1]] if case.kind in _REPEATED else [*turns]
             for name in passes:
-                samples[name].append(self._sides[name].ask(do="run")["values"])
+                samples[name].append(self._run(name, case))
             while ready:
                 name = ready.pop()
                 self._sides[name].ask(do="end")
         except FailedError as failed:
             if name in ready:
                 ready.remove(name)
+            other = "B" if name == "A" else "A"
+            both = failed.status == "skipped" and self._skips(other, case, ready)
             self._abandon(ready)
-            return SuiteResult(case=case.name, status=failed.status, reason=str(failed), side=name)
+            side = "" if both else name
+            return SuiteResult(case=case.name, status=failed.status, reason=str(failed), side=side)
         return SuiteResult(case=case.name, a=samples["A"], b=samples["B"])
+
+    def _set_up(self, name: str, case: SuiteCase) -> None:
+        self._sides[name].ask(
+            case.timeout,
+            do="measure",
+            name=case.benchmark,
+            index=case.index,
+            folder=str(self._folder(name, case)),
+            seconds=_SECONDS,
+        )
+
+    def _run(self, name: str, case: SuiteCase) -> list[float]:
+        values: list[float] = self._sides[name].ask(case.timeout, do="run")["values"]
+        return values
+
+    def _skips(self, name: str, case: SuiteCase, ready: list[str]) -> bool:
+        """Whether this side skips the case too: the suite means it, and no revision is at fault."""
+        try:
+            if name not in ready:
+                self._set_up(name, case)
+                ready.append(name)
+            self._run(name, case)
+        except FailedError as failed:
+            if name in ready:
+                ready.remove(name)
+            return failed.status == "skipped"
+        return False
 
     def _abandon(self, ready: Sequence[str]) -> None:
         """End the other side's fork; its failure no longer matters."""
@@ -145,7 +169,8 @@ class AsvPair:
             known.mkdir()
             if case.cache:
                 try:
-                    self._sides[name].ask(do="cache", name=case.benchmark, folder=str(known))
+                    limit = case.cache_timeout or case.timeout
+                    self._sides[name].ask(limit, do="cache", name=case.benchmark, folder=str(known))
                 except FailedError as failed:
                     known = FailedError(failed.status, f"setup_cache: {failed}")
             self._folders[name, case.cache] = known

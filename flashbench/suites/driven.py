@@ -53,7 +53,7 @@ class Driven:
     def wait(self) -> None:
         """Wait until it has started. Raises NotMeasuredError if asv is not installed."""
         try:
-            started = self._answer()
+            started = self._answer(self._timeout)
         except FailedError as error:
             raise NotMeasuredError(f"the suite's process did not start: {error}") from None
         if "fatal" in started:
@@ -76,17 +76,18 @@ class Driven:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """The answer to a request. Raises FailedError for a crash, time-out, exception or skip."""
+    def ask(self, timeout: float = 0.0, **request: Any) -> dict[str, Any]:
+        """The answer to a request. timeout: seconds, if not the usual. Raises FailedError for a
+        crash, time-out, exception or skip."""
         try:
             self._socket.settimeout(self._timeout)
             self._socket.sendall(_line(**request))
         except OSError:
             raise FailedError("crashed", "the suite's process ended") from None
-        return self._answer()
+        return self._answer(timeout or self._timeout)
 
-    def _answer(self) -> dict[str, Any]:
-        end = monotonic() + self._timeout
+    def _answer(self, timeout: float) -> dict[str, Any]:
+        end = monotonic() + timeout
         try:
             while b"\n" not in self._buffer:
                 self._socket.settimeout(max(0.01, end - monotonic()))
@@ -96,7 +97,7 @@ class Driven:
                 self._buffer += part
         except TimeoutError:
             self.end()
-            raise FailedError("timeout", f"no answer within {self._timeout:g} s") from None
+            raise FailedError("timeout", f"no answer within {timeout:g} s") from None
         except OSError:
             raise FailedError("crashed", "the suite's process ended") from None
         line, _, self._buffer = self._buffer.partition(b"\n")

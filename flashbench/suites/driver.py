@@ -157,6 +157,8 @@ def _discover(channel: _Channel, suite: str, request: Request) -> dict[str, Any]
                         "kind": benchmark.type,
                         "unit": str(benchmark.unit),
                         "cache": benchmark.setup_cache_key or "",
+                        "timeout": float(benchmark.timeout or 0),
+                        "cache_timeout": float(benchmark.setup_cache_timeout or 0),
                     }
                 )
     return {"found": found, "broken": broken}

@@ -8,6 +8,7 @@ from statistics import fmean, median
 import numpy as np
 
 from flashbench.comparison import Comparison, decide_family, geometric_mean
+from flashbench.errors import NotMeasuredError
 from flashbench.launches import Failure
 from flashbench.other_tools.benchmarks import (
     SECONDS,
@@ -26,6 +27,7 @@ from flashbench.verdict import DECIDED, judge
 
 _TRIES = 2  # launches in which a case may fail before it is given up
 _HOPELESS = ("skipped", "missing")
+_NAMED = 3  # of the cases that are skipped
 
 
 def report_suite(
@@ -35,12 +37,15 @@ def report_suite(
     limit = run.tolerance if tolerance is None else tolerance
     level = 1 - run.confidence if alpha is None else alpha
     results = _by_case(run)
-    comparisons = _compared(run, results, limit, level)
+    cases = _judged(run, results)
+    if not cases:
+        raise NotMeasuredError(f"both revisions skip all benchmarks: {_skipped(run, results)}")
+    comparisons = _compared(run, cases, results, limit, level)
     matches = [
         Match(case.name, *(_times(case, results[case.name], side) for side in "ab"))
-        for case in run.cases
+        for case in cases
     ]
-    timed = [one for one, case in zip(comparisons, run.cases, strict=True) if case.unit == SECONDS]
+    timed = [one for one, case in zip(comparisons, cases, strict=True) if case.unit == SECONDS]
     mean = geometric_mean(timed, level)
     verdicts = [judge(comparison, limit) for comparison in comparisons]
     report = Report(
@@ -50,17 +55,19 @@ def report_suite(
         {"B": mean} if mean else {},
         limit,
         level,
-        caveats=[*_caveats(run), *launch_order(comparisons, verdicts, limit)],
+        caveats=[*_caveats(run, results), *launch_order(comparisons, verdicts, limit)],
     )
     return ForeignReport(report, matches, (_set(run, run.a, matches), _set(run, run.b, matches)))
 
 
 def open_cases(run: SuiteRun) -> list[SuiteCase]:
     """The cases that are neither decided nor hopeless."""
-    comparisons = _compared(run, _by_case(run), run.tolerance, 1 - run.confidence)
+    results = _by_case(run)
+    cases = _judged(run, results)
+    comparisons = _compared(run, cases, results, run.tolerance, 1 - run.confidence)
     return [
         case
-        for case, comparison in zip(run.cases, comparisons, strict=True)
+        for case, comparison in zip(cases, comparisons, strict=True)
         if judge(comparison, run.tolerance).outcome not in DECIDED
         and not _is_hopeless(comparison.failure or comparison.pairing.partial)
     ]
@@ -78,8 +85,21 @@ def _by_case(run: SuiteRun) -> _Results:
     return found
 
 
-def _compared(run: SuiteRun, results: _Results, limit: float, level: float) -> list[Comparison]:
-    pairings = [_pairing(case, results[case.name]) for case in run.cases]
+def _judged(run: SuiteRun, results: _Results) -> list[SuiteCase]:
+    """The cases that the suite does not skip in both revisions, of which nobody asks a verdict."""
+    return [case for case in run.cases if not _is_skipped(results[case.name])]
+
+
+def _is_skipped(results: dict[int, SuiteResult]) -> bool:
+    return bool(results) and all(
+        one.status == "skipped" and not one.side for one in results.values()
+    )
+
+
+def _compared(
+    run: SuiteRun, cases: list[SuiteCase], results: _Results, limit: float, level: float
+) -> list[Comparison]:
+    pairings = [_pairing(case, results[case.name]) for case in cases]
     return decide_family(pairings, level, limit, 1, anytime=True)
 
 
@@ -113,6 +133,8 @@ def _ratio(unit: str, result: SuiteResult) -> float | None:
     if not both or any(not one or not other for one, other in both):
         return None
     medians = [(median(one), median(other)) for one, other in both]
+    if unit != SECONDS and all(a == b for a, b in medians):
+        return 0.0  # also of zeros
     if any(impossible(unit, value) for pair in medians for value in pair):
         return None
     return fmean(log(a) - log(b) for a, b in medians)
@@ -145,8 +167,17 @@ def _set(run: SuiteRun, side: SuiteSide, matches: Sequence[Match]) -> BenchmarkS
     )
 
 
-def _caveats(run: SuiteRun) -> list[Caveat]:
+def _skipped(run: SuiteRun, results: _Results) -> str:
+    """How many cases both revisions skip, and which; "" for none."""
+    names = [case.name for case in run.cases if _is_skipped(results[case.name])]
+    more = ", ..." if len(names) > _NAMED else ""
+    return f"{len(names)}: {', '.join(names[:_NAMED])}{more}" if names else ""
+
+
+def _caveats(run: SuiteRun, results: _Results) -> list[Caveat]:
     found = [Caveat("suite", note) for note in run.notes]
+    if skipped := _skipped(run, results):
+        found.append(Caveat("suite", f"skipped by the suite in both revisions, {skipped}"))
     units = sorted({case.unit for case in run.cases} - {SECONDS})
     if units:
         message = f"not all are times ({', '.join(units)}): lower is taken as better"

@@ -29,7 +29,8 @@ class SuiteSide(msgspec.Struct, kw_only=True):
 
 
 class SuiteCase(msgspec.Struct, kw_only=True):
-    """A benchmark with its parameters. index: asv's, of these. unit: "seconds" for times."""
+    """A benchmark with its parameters. index: asv's, of these. unit: "seconds" for times. timeout,
+    cache_timeout: its own seconds, and its setup_cache's; 0: none."""
 
     name: str
     benchmark: str = ""
@@ -37,11 +38,13 @@ class SuiteCase(msgspec.Struct, kw_only=True):
     kind: str = "time"
     unit: str = "seconds"
     cache: str = ""  # asv's key of its setup_cache
+    timeout: float = 0.0
+    cache_timeout: float = 0.0
 
 
 class SuiteResult(msgspec.Struct, kw_only=True):
     """One case in one launch. a, b: the samples of each pass; the passes of one index ran side by
-    side. side: "A" or "B", where the failure was."""
+    side. side: "A" or "B", where the failure was; "" if both skip it."""
 
     case: str
     status: Status = "ok"

@@ -12,7 +12,7 @@ import pytest
 from revisions.repository import Repository
 
 import flashbench
-from flashbench.errors import Exit, InvalidInputError
+from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.suites import pytest_runs, suite_file
 from flashbench.suites.asv_names import modules, with_matches
 from flashbench.suites.comparing import begun
@@ -28,6 +28,8 @@ MODULE = "def work(n):\n    return sum(range(n * FACTOR))\n\n\nFACTOR, SIZE = 30
 SUITE = '''
 """What asv can hold."""
 import os
+import time
+
 import shapes
 
 
@@ -70,6 +72,21 @@ def skip():
 
 
 time_skipped.setup = skip
+
+
+def time_slow():
+    time.sleep(20)
+
+
+time_slow.timeout = 0.2
+
+
+def track_zero():
+    return 0
+
+
+def track_odd():
+    return float("nan") if shapes.SIZE == 400 else 1
 
 
 def time_abort():
@@ -137,7 +154,8 @@ def measured(project: Repository) -> Any:
 
 
 def test_every_kind_of_asv_benchmark_is_judged(measured: Any) -> None:
-    """Times, numbers and memory have verdicts; what is skipped or fails has its reason."""
+    """Times, numbers and memory have verdicts, zeros too; what fails has its reason, as what one
+    revision alone skips. What both skip is named, and no row. A time-out is the benchmark's own."""
     done, _ = measured
     assert done.returncode == Exit.REGRESSION, done.stderr
     rows = {row["case"]: row for row in json.loads(done.stdout)["rows"]}
@@ -145,11 +163,17 @@ def test_every_kind_of_asv_benchmark_is_judged(measured: Any) -> None:
     assert verdicts["Work.time_work(1)"] == verdicts["Work.time_work(2)"] == "SLOWER"
     assert verdicts["track_size"] == verdicts["peakmem_list"] == "SLOWER"
     assert rows["bench_shapes.track_size"]["speedup"] == 0.25
-    failed = {name: rows[f"bench_shapes.{name}"] for name in ("time_skipped", "time_abort")}
-    assert {row["verdict"] for row in failed.values()} == {"NOT MEASURED"}
-    assert "NotImplementedError" in failed["time_skipped"]["reason"]
-    assert "killed by SIGABRT" in failed["time_abort"]["reason"]
-    assert "ValueError: of course" in rows["bench_shapes.time_raise"]["reason"]
+    assert verdicts["track_zero"] == "SAME"
+    for name, why in (
+        ("time_abort", "killed by SIGABRT"),
+        ("time_raise", "ValueError: of course"),
+        ("time_slow", "no answer within 0.2 s"),
+        ("track_odd", "in B: its result is NaN"),
+    ):
+        assert verdicts[name] == "NOT MEASURED"
+        assert why in rows[f"bench_shapes.{name}"]["reason"]
+    assert "time_skipped" not in verdicts
+    assert "skipped by the suite in both revisions, 1: bench_shapes.time_skipped" in done.stdout
 
 
 def test_setup_cache_runs_once_a_revision_and_asv_keeps_its_own(
@@ -161,7 +185,7 @@ def test_setup_cache_runs_once_a_revision_and_asv_keeps_its_own(
     assert project.git("status", "--porcelain").strip() == ""
     launches = suite_file.load(measured[1]).launches
     assert [launch.index for launch in launches] == list(range(len(launches)))
-    assert max(len(launch.results) for launch in launches[2:]) <= 4  # what fails twice is given up
+    assert max(len(launch.results) for launch in launches[2:]) <= 5  # what fails twice is given up
 
 
 def test_the_file_is_judged_again_and_only_its_own_comparison_resumes(
@@ -199,7 +223,7 @@ def test_python_has_the_same(
 def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
     """Ctrl-C exits with 4 and the command that resumes; it does."""
     path = project.root.parent / "cut it.json"
-    asked = ["--asv", "track", "--run-file", path]
+    asked = ["--asv", "track_size", "--run-file", path]
     cache = {"FLASHBENCH_CACHE": str(project.root.parent / "cache")}
     command = forks.start(["compare", "fast", "HEAD", *asked], project.root / "pkg", cache)
     while not path.exists():
@@ -370,6 +394,16 @@ def test_an_interrupt_in_a_group_of_tests_keeps_whole_pairs(after: int, kept: in
         found.extend(pair.launch(0, [SuiteCase(name=name) for name in names]))
     assert [one.case for one in found] == names * kept
     assert all((one.a, one.b) == ([[2.0]], [[1.0]]) for one in found)
+
+
+def test_a_suite_that_skips_everything_measured_nothing() -> None:
+    """Nothing judged is no pass; a skip in one revision alone is a case that is not measured."""
+    run = _run([1.0])
+    run.launches[0].results = [SuiteResult(case="case", status="skipped", reason="so")]
+    with pytest.raises(NotMeasuredError, match="both revisions skip all benchmarks: 1: case"):
+        report_suite(run)
+    run.launches[0].results[0].side = "B"
+    assert [one.outcome for one in report_suite(run).report.verdicts] == [Outcome.NOT_MEASURED]
 
 
 def test_numbers_without_a_ratio_are_not_measured() -> None:
