@@ -34,7 +34,7 @@ Status = Literal[
     "timeout",  # the worker process hung and was killed
     "out_of_memory",
     "interrupted",  # Ctrl-C or SIGTERM came before its turn
-    "over_budget",  # --budget was spent before its turn
+    "over_budget",  # the budget was spent before its turn
 ]
 
 

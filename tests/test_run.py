@@ -240,7 +240,7 @@ def test_budget_is_a_hard_stop(tmp_path: Path) -> None:
     before = sum(r.status == "ok" for r in results(run, "slow"))
     deadline = str(time.time() + 5)
     done = flashbench("--resume", path, "--format", "none", FLASHBENCH_DEADLINE=deadline)
-    assert "stopped by --budget" in done.stderr
+    assert "stopped by FLASHBENCH_DEADLINE" in done.stderr
     assert sum(r.status == "ok" for r in results(runfile.load(path), "slow")) > before
 
 

@@ -112,7 +112,7 @@ def _found(
             )
         )
     if fault.untried:
-        why = "--budget was spent" if stopped else "--quick"
+        why = "the budget was spent" if stopped else "--quick"
         notes.append(("not-tried", f"{why}: {fault.untried} later commits were not tried"))
     for place, one in tried.items():
         if place == fault.first:
@@ -126,7 +126,7 @@ def _found(
     last = f"last that {_WORKS[purpose]}: {_name(asked, fault.last)}"
     if stopped and fault.untried:
         outcome = Conclusion.UNDECIDED
-        answer = f"stopped by --budget; so far the {last}, and {_name(asked, fault.first)} "
+        answer = f"stopped by the budget; so far the {last}, and {_name(asked, fault.first)} "
         answer += f"{fails}"
     elif len(fault.candidates) > 1:
         outcome = Conclusion.HIDDEN

@@ -35,7 +35,7 @@ _TRIES = 2  # failed launches after which a commit is given up
 
 
 class SpentError(Exception):
-    """--budget was spent."""
+    """The budget was spent."""
 
 
 class CutShortError(Exception):

@@ -53,7 +53,7 @@ class Slowdown:
             report = self.on_demand.ends(bad, launches, progress)
         except SpentError:
             return self._stopped(
-                "--budget was spent before the two ends were compared; the same command with a "
+                "the budget was spent before the two ends were compared; the same command with a "
                 "larger one resumes"
             )
         finally:
@@ -97,7 +97,7 @@ class Slowdown:
                 taken += 1
                 self._launch(place, case, search)
         except SpentError:
-            spent = "--budget was spent"
+            spent = "the budget was spent"
         self._account()
         probabilities = search.probabilities()
         for place, one in self.tried.items():

@@ -86,6 +86,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     -o resumes.
     """
     from flashbench.history import machines
+    from flashbench.measuring.device_seconds import limit_name
     from flashbench.measuring.progress import make_progress
     from flashbench.revisions import git, read
     from flashbench.revisions.built import seconds_of
@@ -121,7 +122,9 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     with signals_ignored():  # at most seconds; an interrupted `make` forwards a signal twice
         _keep(run, builds, path, repository, results, machine)
     if outcome.interrupted or outcome.over_budget:
-        why = "interrupted" if outcome.interrupted else "stopped by --budget"
+        why = (
+            "interrupted" if outcome.interrupted else f"stopped by {limit_name(options['budget'])}"
+        )
         tell(f"{why}; the same command with -o {path} resumes")
     if outcome.interrupted:
         return Exit.NOT_MEASURED

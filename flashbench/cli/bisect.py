@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     "bisect",
     cls=SettingsCommand,
     epilog="Exit codes: 1 found; 0 nothing broke or got slower in the range; 3 several candidates "
-    "hidden by broken commits, undecided, or --budget was spent; 4 an end of the range cannot "
+    "hidden by broken commits, undecided, or the budget was spent; 4 an end of the range cannot "
     "be built or measured, or interrupted; 2 usage. Defaults: [tool.flashbench.bisect]; what is "
     "built and called: [tool.flashbench.project].",
 )

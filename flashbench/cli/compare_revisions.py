@@ -130,6 +130,7 @@ def _resumed(
 
 def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile":
     from flashbench.cost.spent import Spent
+    from flashbench.measuring.device_seconds import limit_name
 
     run = outcome.measured()
     revisions = [options["a"], options["b"] or WORKTREE]
@@ -139,5 +140,5 @@ def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile"
         so_far = shlex.join(["flashbench", "compare", str(path)])
         raise NotMeasuredError(f"interrupted; resume with: {again}; the verdicts so far: {so_far}")
     if outcome.over_budget:
-        tell(f"stopped by --budget; resume with: {again}")
+        tell(f"stopped by {limit_name(options['budget'])}; resume with: {again}")
     return run

@@ -26,6 +26,7 @@ def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignR
     NotMeasuredError (exit code 4) if one cannot be built, or on an interrupt; the measurements so
     far are in the file.
     """
+    from flashbench.measuring.device_seconds import limit_name
     from flashbench.measuring.progress import make_progress
     from flashbench.suites.comparing import SuiteRequest
     from flashbench.suites.comparing import compare_suites as compare
@@ -62,5 +63,5 @@ def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignR
         so_far = shlex.join(["flashbench", "compare", str(path)])
         raise NotMeasuredError(f"interrupted; resume with: {again}; the verdicts so far: {so_far}")
     if end.over_budget:
-        tell(f"stopped by --budget; resume with: {again}")
+        tell(f"stopped by {limit_name(options['budget'])}; resume with: {again}")
     return report_suite(end.run)

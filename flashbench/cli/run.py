@@ -193,18 +193,19 @@ def finish(outcome: "RunEnd", path: Path, options: dict[str, Any], again: str) -
     """
     again = "" if options["child"] else again
     from flashbench.cost.spent import Spent, has_result
+    from flashbench.measuring.device_seconds import limit_name
     from flashbench.tally import counted, fate
 
     run = outcome.measured()
     results = [result for launch in run.launches for result in launch.results]
     if outcome.over_budget and not any(map(has_result, results)):
         raise NotMeasuredError(
-            f"{path}: --budget was spent before anything was measured; {Spent.of(run).line}"
+            f"{path}: the budget was spent before anything was measured; {Spent.of(run).line}"
             + (f"; resume with: {again}" if again else "")
         )
     tell(f"{path}: {counted(map(fate, results))}; {Spent.of(run).line}")
     if outcome.interrupted or outcome.failed or outcome.over_budget:
-        why = "stopped by --budget"
+        why = f"stopped by {limit_name(options['budget'])}"
         if outcome.interrupted or outcome.failed:
             why = "interrupted" if outcome.interrupted else "unfinished"
         tell(f"{why}; resume with: {again}" if again else why)

@@ -83,6 +83,13 @@ def until_deadline(left: float | None) -> float | None:
     return min(math.inf if left is None else left, deadline - time.time())
 
 
+def limit_name(budget: object) -> str:
+    """What ended measuring: `--budget` if it was given (not None) and the deadline of the
+    environment has not passed, otherwise the variable of the deadline."""
+    left = until_deadline(None)
+    return "--budget" if budget is not None and (left is None or left > 0) else _DEADLINE
+
+
 def require_start(plan: Plan) -> None:
     """Raise BudgetSpentError if the plan's budget, or the time until the deadline, is below half of
     the shortest start of workers here."""

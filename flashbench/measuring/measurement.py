@@ -173,7 +173,7 @@ def _measure(
         subject.result.timings = list(subject.timings.values())
         if subject.alive and cut and not _worth_keeping(subject, clock):
             subject.result.status = "over_budget"
-            subject.result.reason = "--budget was spent while this case was measured"
+            subject.result.reason = "the budget was spent while this case was measured"
         elif subject.alive:
             for timing in subject.result.timings:
                 if not timing.seconds and subject.result.dropped_blocks:

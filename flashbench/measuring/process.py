@@ -158,7 +158,7 @@ class Worker:
                     raise self._died(
                         "timeout", f"no answer within {allowed:g} s ({self._phase.doing})"
                     )
-                raise self._died("over_budget", "killed: --budget was spent")
+                raise self._died("over_budget", "killed: the budget was spent")
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
             return decode_reply(line)

@@ -186,7 +186,9 @@ class Scheduler:
             left = self._seconds.left()
             if self._seconds.spent(self.run):
                 self.over_budget = True
-                self._record_all(case, pending, "over_budget", "--budget was spent before its turn")
+                self._record_all(
+                    case, pending, "over_budget", "the budget was spent before its turn"
+                )
                 return
             try:
                 if self._worker is None:
@@ -294,7 +296,7 @@ class Scheduler:
             self.run.costs.lost_seconds += self._seconds.of_no_launch
             self._save()
             raise BudgetSpentError(
-                f"{self.path}: --budget was spent before anything was measured; "
+                f"{self.path}: the budget was spent before anything was measured; "
                 f"{Spent.of(self.run).line}"
             ) from None
 

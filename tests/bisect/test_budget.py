@@ -90,7 +90,7 @@ def test_no_launch_decides_alone_for_want_of_budget(
     assert found.probability > 0.6
     assert found.candidates == (4,)
     assert found.outcome.value == outcome
-    assert ("--budget was spent" in found.answer) == (outcome == "UNDECIDED")
+    assert ("the budget was spent" in found.answer) == (outcome == "UNDECIDED")
 
 
 @pytest.mark.parametrize(("budget", "outcome"), [(0.0, "UNDECIDED"), (None, "FOUND")])
@@ -103,4 +103,4 @@ def test_ends_are_tried_with_any_budget(asked: Range, budget: float | None, outc
     assert found.outcome == Conclusion(outcome)
     assert len(found.tried) == 2 if outcome == "UNDECIDED" else len(found.tried) > 2
     assert found.cost.build_seconds == 2 * (len(found.tried) - 1)  # the ends were side by side
-    assert ("stopped by --budget" in found.answer) == (outcome == "UNDECIDED")
+    assert ("stopped by the budget" in found.answer) == (outcome == "UNDECIDED")

@@ -31,7 +31,7 @@ class _Slow:
         time.sleep(0.01)
 
     def ask(self, *_: object) -> None:
-        raise WorkerDiedError("", "over_budget", "killed: --budget was spent")
+        raise WorkerDiedError("", "over_budget", "killed: the budget was spent")
 
     def kill(self) -> None:
         pass
