@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.candidates import OURS, is_function, parse_candidate, parse_candidates
-from flashbench.cli.measuring import rate_of, tell
+from flashbench.cli.measuring import device_of, rate_of, refuse_given, tell
 from flashbench.cli.options import (
     FORMATS,
     build_options,
@@ -87,7 +87,10 @@ _DEFAULT = "WORKTREE"
     show_default=True,
     help="Of the table on stdout.",
 )
-def command(case: str, output: Path | None, format_: str, **options: Any) -> int:
+@click.pass_context
+def command(
+    context: click.Context, /, case: str, output: Path | None, format_: str, **options: Any
+) -> int:
     """Say where the time of one call goes, and what bounds it.
 
     Nsight Compute reads the counters of exactly the measured call: the inputs and stream of a
@@ -102,6 +105,11 @@ def command(case: str, output: Path | None, format_: str, **options: Any) -> int
     from flashbench.views import profile as view
 
     if case.endswith(".json"):
+        refuse_given(
+            context,
+            lambda name: name not in ("case", "format_"),
+            "is for a new profile, and this one was written before; drop it, or name a case",
+        )
         found = model.load(Path(case))
     else:
         found = _measure(case, output or _new_file(), options)
@@ -117,6 +125,12 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     from flashbench.run_plan import signals_as_interrupt
 
     case = parse_case(text)
+    if case.device == "cpu" and options["cold"]:
+        raise InvalidInputError("--cold empties the L2 cache of a GPU; drop it for a case on a CPU")
+    if case.device == "cuda" and device_of("auto") == "cpu":
+        raise NotMeasuredError(
+            f"{text}: no GPU here, see `nvidia-smi`; name a case that ends with -cpu"
+        )
     if path.exists():
         raise InvalidInputError(f"{path}: already exists; name another file with -o")
     try:

@@ -88,6 +88,9 @@ def _keep_profile(
         raise _unwritten(error, folder, file) from None
     for path in written:
         tell(f"{file}: kept in {path}")
+    missing = [one.report for one in found.subjects if one.report and not one.candidate.baseline]
+    for report in (name for name in missing if not (file.parent / Path(name).name).is_file()):
+        tell(f"warning: {file}: its raw report {report} is not beside it, and is not kept")
 
 
 def _unwritten(error: OSError, folder: Path, file: Path) -> InvalidInputError:

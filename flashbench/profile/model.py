@@ -1,5 +1,6 @@
 """CaseProfile: the profile of one case, a JSON document beside the run files."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -147,18 +148,26 @@ def load(path: Path) -> CaseProfile:
         ) from None
     if not profile.subjects:
         raise InvalidInputError(f"{path}: damaged profile: it has no candidate; profile again")
-    if not all(abs(number) < _LARGEST for number in _numbers(profile)):
+    if not all(0 <= number < _LARGEST for number in _numbers(profile)) or not all(
+        0 < number < _LARGEST for number in _times(profile)
+    ):
         raise InvalidInputError(f"{path}: damaged profile: an impossible number; profile again")
     return profile
 
 
-def _numbers(profile: CaseProfile) -> list[float]:
-    found = [profile.device_seconds, profile.lost_seconds, profile.rented_seconds]
-    found.append(profile.hourly_rate or 0.0)
+def _numbers(profile: CaseProfile) -> Iterator[float]:
+    yield from (profile.device_seconds, profile.lost_seconds, profile.rented_seconds)
+    yield profile.hourly_rate or 0.0
+    if (known := profile.ceilings) is not None:
+        yield from (*known.flops.values(), *known.launch_seconds.values(), known.bytes_per_second)
+        yield from (known.cached_bytes_per_second or 0.0, known.exponentials or 0.0)
     for subject in profile.subjects:
-        found += [*subject.counters.values()]
+        yield from subject.counters.values()
         for kernel in subject.kernels:
-            found += [*kernel.counters.values(), kernel.seconds or 0.0]
+            yield from (*kernel.counters.values(), kernel.seconds or 0.0)
+
+
+def _times(profile: CaseProfile) -> Iterator[float]:
+    for subject in profile.subjects:
         for time in [*subject.times.values(), *subject.variants.values()]:
-            found += [time.median, time.low, time.high]
-    return found
+            yield from (time.median, time.low, time.high)

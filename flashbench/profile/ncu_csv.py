@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from flashbench.errors import InvalidInputError
+from flashbench.errors import NotMeasuredError
 
 _MAX_KERNELS = 10_000
 _KERNEL, _METRIC, _UNIT, _VALUE = "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"
@@ -35,23 +35,24 @@ class KernelRow:
 def parse(text: str, name: str) -> list[KernelRow]:
     """The kernels in execution order. name: of the text in messages.
 
-    Raises InvalidInputError if it is not ncu's CSV.
+    Raises NotMeasuredError if it is not ncu's CSV.
     """
     try:
         rows = list(csv.reader(text.removeprefix("\ufeff").splitlines()))
     except csv.Error as error:
-        raise InvalidInputError(f"{name}: not a CSV of ncu: {error}") from None
-    start = next((at for at, row in enumerate(rows) if _KERNEL in row and "ID" in row), None)
-    if start is None:
-        raise InvalidInputError(f"{name}: not a CSV of ncu: it has no column {_KERNEL!r}")
-    header = rows[start]
+        raise NotMeasuredError(f"{name}: not a CSV of ncu: {error}") from None
+    start = next((at for at, row in enumerate(rows) if _KERNEL in row and "ID" in row), len(rows))
+    header = rows[start] if start < len(rows) else []
+    needed = [_KERNEL, *([_UNIT, _VALUE] if _METRIC in header else [])]
+    if lacking := [column for column in needed if column not in header]:
+        raise NotMeasuredError(f"{name}: not a CSV of ncu: it has no column {lacking[0]!r}")
     body = [row for row in rows[start + 1 :] if len(row) == len(header)]
     cells = _by_kernel_row if _METRIC in header else _by_counter_column
     found: dict[str, KernelRow] = {}
     decimal_comma = any(_DECIMAL_COMMA.match(cell) for row in body for cell in row)
     for number, kernel, metric, unit, value in cells(header, body):
         if len(found) >= _MAX_KERNELS:
-            raise InvalidInputError(f"{name}: more than {_MAX_KERNELS} kernels; profile one call")
+            raise NotMeasuredError(f"{name}: more than {_MAX_KERNELS} kernels; profile one call")
         row = found.setdefault(number, KernelRow(kernel))
         read = number_of(value, decimal_comma=decimal_comma)
         if read is not None:

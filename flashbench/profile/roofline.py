@@ -70,7 +70,7 @@ def text(line: Roofline) -> list[str]:
 
 def _point(profile: CaseProfile, subject: Subject) -> Point | None:
     took, case = subject.seconds(profile.metric), profile.case
-    if not took or not (case.flops and case.bytes):
+    if subject.status == "wrong" or not took or not (case.flops and case.bytes):
         return None
     moved = sum(memory_bytes(kernel.counters) for kernel in subject.kernels)
     intensity = case.flops / moved if moved and math.isfinite(case.flops / moved) else None

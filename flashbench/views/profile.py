@@ -59,7 +59,8 @@ def document(profile: CaseProfile) -> Document:
         header=_header(profile),
         columns=columns,
         rows=rows,
-        summary=profile.spent.summary() | {name: _summary(one) for name, one in found.items()},
+        summary=profile.spent.summary()
+        | {f"bottleneck:{name}": _summary(one) for name, one in found.items()},
         footer=_footer(profile, found),
         notes=_notes(profile),
     )

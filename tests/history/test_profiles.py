@@ -83,3 +83,4 @@ def test_a_report_is_found_by_its_name_alone(tmp_path: Path) -> None:
     )
     assert done.returncode == Exit.PASS, done.stderr
     assert not list((tmp_path / "repository").rglob("*.ncu-rep"))
+    assert "raw report ../secret/key is not beside it" in done.stderr

@@ -129,6 +129,18 @@ def test_copies_and_fills_are_kept_beside_counted_kernels(gpu: Path) -> None:
     assert sdpa.kernels[1].seconds is not None
 
 
+@pytest.mark.parametrize("said", ["hello", "==WARNING== No kernels were profiled.", ""])
+def test_odd_output_of_ncu_loses_no_times(gpu: Path, said: str) -> None:
+    """The reason is there, and the other candidate is profiled."""
+    program = (gpu / "ncu").read_text()
+    (gpu / "ncu").write_text(program.replace(f"cat {STORED}/ours.csv", f"echo '{said}'"))
+    ours, sdpa = profile(gpu, "flashbench", "sdpa").subjects
+    assert ours.times
+    assert "not a CSV of ncu" in ours.without
+    assert sdpa.kernels[0].counters
+    assert not sdpa.without
+
+
 def test_no_permission_loses_no_times(gpu: Path) -> None:
     """The reason is there, with the kernels of the call by torch's profiler."""
     (gpu / "ncu").write_text("#!/bin/sh\necho '==ERROR== ERR_NVGPUCTRPERM - denied'; exit 1\n")

@@ -3,7 +3,7 @@
 import pytest
 from stored_profiles import stored
 
-from flashbench.errors import InvalidInputError
+from flashbench.errors import NotMeasuredError
 from flashbench.profile import counters
 from flashbench.profile.ncu_csv import number_of, parse, scale_of
 
@@ -50,10 +50,20 @@ def test_other_lines_are_passed_over() -> None:
     assert row.values["gpu__time_duration.sum"] == pytest.approx(1.5e-6)
 
 
-@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", '==ERROR== no permission "ID"\n', "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a,b\n1,2\n",
+        '==ERROR== no permission "ID"\n',
+        "\x00",
+        '"ID","Kernel Name","Metric Name"\n"0","k","x"\n',
+        f'"ID","Kernel Name"\n"0","{"k" * 2**18}"\n',
+    ],
+)
 def test_no_csv_of_ncu(text: str) -> None:
     """Anything else is refused in one line that names the file."""
-    with pytest.raises(InvalidInputError, match=r"^x\.csv: not a CSV of ncu"):
+    with pytest.raises(NotMeasuredError, match=r"^x\.csv: not a CSV of ncu"):
         parse(text, "x.csv")
 
 

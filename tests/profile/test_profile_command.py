@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import forks
 import msgspec
@@ -237,6 +238,11 @@ def test_settings_are_read_before_a_launch(place: Path, flashbench: Flashbench, 
     assert file in line
 
 
+def _first(document: Any, **changed: object) -> Any:
+    first, *others = document["subjects"]
+    return document | {"subjects": [first | changed, *others]}
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -245,16 +251,45 @@ def test_settings_are_read_before_a_launch(place: Path, flashbench: Flashbench, 
         (lambda d: d | {"subjects": []}, "it has no candidate"),
         (lambda d: d | {"subjects": 3}, "damaged profile"),
         (lambda d: d | {"case": {**d["case"], "dtype": "int4"}}, "damaged profile"),
+        (lambda d: _first(d, times={"gpu_warm": {"median": 0, "low": 0, "high": 0}}), "impossible"),
+        (lambda d: _first(d, counters={"cycles": -1}), "impossible"),
+        (lambda d: d | {"ceilings": {**d["ceilings"], "bytes_per_second": -1}}, "impossible"),
     ],
 )
-def test_damaged_profiles(
-    tmp_path: Path, change: Callable[[dict[str, object]], dict[str, object]], said: str
-) -> None:
+def test_damaged_profiles(tmp_path: Path, change: Callable[[Any], Any], said: str) -> None:
     """A file is refused in one line that names it."""
     path = tmp_path / "p.json"
     path.write_text(json.dumps(change(json.loads(GPU.read_text()))))
     with pytest.raises(InvalidInputError, match=said):
         model.load(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([str(GPU), "--against", "sdpa"], "--against is for a new profile"),
+        ([str(GPU), "-o", "other.json"], "-o is for a new profile"),
+        ([CASE, "--cold"], "--cold empties the L2 cache of a GPU"),
+        ([CASE.replace("-cpu", "-cuda")], "no GPU here"),
+    ],
+)
+def test_mistakes_are_refused_before_a_launch(
+    flashbench: Flashbench, arguments: list[str], said: str
+) -> None:
+    """In one line that names the option as the user wrote it."""
+    done = flashbench("profile", *arguments)
+    assert done.returncode in (Exit.USAGE, Exit.NOT_MEASURED)
+    assert said in done.stderr
+    assert "timing one launch" not in done.stderr
+
+
+def test_a_candidate_called_cost_hides_no_cost() -> None:
+    """The bottlenecks of the summary have keys of their own."""
+    profile = model.load(GPU)
+    profile.subjects[0].candidate.name = "cost"
+    summary = document(profile).summary
+    assert summary["cost"] is None
+    assert "bottleneck:cost" in summary
 
 
 def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:
