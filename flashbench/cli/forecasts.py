@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,6 @@ from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.measuring import (
     cases_to_bisect,
     device_of,
-    is_given,
     plan_options,
     rate_of,
 )
@@ -23,7 +23,7 @@ from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_unti
 from flashbench.cost.known import Experience
 from flashbench.cost.money import Money
 from flashbench.cost.shares import shards
-from flashbench.errors import InvalidInputError
+from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import name_of
 from flashbench.measuring.plan import Plan
 from flashbench.metric import metrics_of
@@ -31,7 +31,6 @@ from flashbench.shard import cases_of_shard
 
 if TYPE_CHECKING:
     from flashbench.bisect.question import Range
-    from flashbench.case import Case
     from flashbench.revisions import Project, Revision
 
 # For a repository without a timed build or check.
@@ -43,6 +42,7 @@ _COPY = Seconds(0.05, 0.2, 2)  # if nothing is compiled
 def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     """Forecast `flashbench run`, or the rest of a run file."""
     from flashbench.cli.fleet import spread
+    from flashbench.cli.run import plan_of_resumed
     from flashbench.revisions import WORKTREE, find, resolve
     from flashbench.run_reader import load
 
@@ -50,43 +50,49 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
     project = find(Path.cwd())
-    texts = list(options["candidates"])
-    specs = [one.spec for one in parse_candidates(texts)]
-    builds_tree = project is not None and not texts and not options["baseline_only"]
-    if not texts and not options["baseline_only"]:
-        specs = [project.callable if project is not None else OURS]
-    device = device_of(options["device"])
-    plan = Plan(**plan_options(options), candidates=parse_candidates(texts or [OURS]))
-    cases, done, launches = plan.cases(device), 0, options["launches"]
     file = options["resume"] or options["output"]
-    if options["resume"] or (file is not None and file.is_file()):
-        there = load(file)
-        cases, done = list(there.cases), sum(launch.complete for launch in there.launches)
-        if options["resume"] and not is_given(context, "launches"):
-            launches = there.settings.launches
+    there = load(file) if options["resume"] or (file is not None and file.is_file()) else None
+    if options["resume"]:
+        assert there is not None
+        plan = plan_of_resumed(context, there)
+        device, specs = plan.device, [one.spec for one in there.candidates]
+        options = options | {"threads": plan.threads}
+        if plan.hourly_rate is not None:
+            options["hourly_rate"] = Money(plan.hourly_rate, plan.currency)
+    else:
+        texts = list(options["candidates"])
+        plan = Plan(**plan_options(options), candidates=parse_candidates(texts or [OURS]))
+        device, specs = device_of(options["device"]), [one.spec for one in parse_candidates(texts)]
+        plan = replace(plan, launches=options["launches"], workers=options["workers"])
+        if not texts and not options["baseline_only"]:
+            specs = [project.callable if project is not None else OURS]
+        specs[:0] = [one.spec for one in baselines(device, options["backends"], plan.operation)]
+    named = bool(options["candidates"])
+    builds_tree = project is not None and not named and project.callable in specs
+    cases = plan.cases(device) if there is None else list(there.cases)
+    done = 0 if there is None else sum(launch.complete for launch in there.launches)
     if options["shard"]:
         cases = cases_of_shard(cases, options["shard"])
     work = Work(
         cases=cases,
-        candidates=[one.spec for one in baselines(device, options["backends"], plan.operation)]
-        + specs,
-        launches=max(0, launches - done),
+        candidates=specs,
+        launches=max(0, plan.launches - done),
         samples=plan.samples,
         min_sample_seconds=plan.min_sample_seconds,
         metrics=len(metrics_of(device)),
         first=done == 0,
-        fresh=launches if options["workers"] == "fresh" else 1,
+        fresh=plan.launches if plan.workers == "fresh" else 1,
     )
     known = known_here(device, options)
     found = _forecast("run", work, known, plan, options)
     if done:
-        found.sources.append(("resumed", f"{file} has {done} of {launches} launches"))
+        found.sources.append(("resumed", f"{file} has {done} of {plan.launches} launches"))
     if builds_tree and project is not None:
         _add_builds(found, project, [resolve(project.repository, WORKTREE)], 1, options)
     found.parts += measuring_parts(work, known)
     found.sources.append(source(known, work))
     found.work, found.known = work, known
-    if (count := _devices(options, work.cases)) > 1:
+    if (count := min(_devices(options), len(work.cases))) > 1:
         _share(found, count, work, known)
     return found
 
@@ -277,12 +283,22 @@ def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
     found.shards, found.shares = dealt, shares
 
 
-def _devices(options: dict[str, Any], cases: "Sequence[Case]") -> int:
-    """How many devices share the cases."""
-    from flashbench.fleet.gpus import places_of
+def _devices(options: dict[str, Any]) -> int:
+    """How many devices share the cases: of the GPUs of this machine, or as many as --gpus names on
+    a machine that is not this one."""
+    from flashbench.fleet.gpus import choose, places_of, visible_gpus
 
-    count = options["slurm"] or 1
     text = options["gpus"] or ""
-    if text and text != "all":
-        count = len(places_of(text))
-    return min(count, len(cases))
+    if not text:
+        return options["slurm"] or 1
+    try:
+        visible = [] if options.get("on") else visible_gpus()
+    except NotMeasuredError:
+        visible = []
+    if visible:
+        return len(choose(text, visible))
+    if text == "all":
+        raise InvalidInputError(
+            "--gpus all: the GPUs of another machine are not known here; write how many"
+        )
+    return len(places_of(text))

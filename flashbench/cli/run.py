@@ -102,13 +102,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.measuring.progress import make_progress
     from flashbench.run_plan import measure
 
-    if not options["child"] and options["resume"] is not None:
-        refuse_given(
-            context,
-            lambda name: name not in _FREE,
-            "cannot be changed with --resume, the file sets it; drop the flag, or measure into a "
-            "new file",
-        )
+    _refuse_with_resume(context)
     resume, output = options["resume"], options["output"]
     if resume is not None and not is_given(context, "output"):
         output = resume
@@ -116,12 +110,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     with run_file(path, "-o", resume, force=options["force"]) as resumed:
         if resume is not None:
             assert resumed is not None
-            plan, there = resumed_plan(context, options, resumed), resumed.settings.launches
-            if plan.launches < there:
-                raise InvalidInputError(
-                    f"--launches {plan.launches} is fewer than the {there} of {resume}; launches "
-                    "can be added, not removed"
-                )
+            plan = plan_of_resumed(context, resumed)
             known = [c.name for c in resumed.candidates if c.baseline]
             known.sort(key=is_default, reverse=True)
             _refuse_unknown_columns(known, options, judged=bool(plan.candidates))
@@ -156,6 +145,30 @@ def _follow_parent(options: dict[str, Any]) -> None:
     signal_when_parent_dies(signal.SIGTERM, int(parent))
     if options["output"] is not None and options["output"].exists():
         options["resume"] = options["output"]
+
+
+def _refuse_with_resume(context: click.Context) -> None:
+    """Raise InvalidInputError if an option is given that the file of --resume sets."""
+    if not context.params["child"] and context.params["resume"] is not None:
+        refuse_given(
+            context,
+            lambda name: name not in _FREE,
+            "cannot be changed with --resume, the file sets it; drop the flag, or measure into a "
+            "new file",
+        )
+
+
+def plan_of_resumed(context: click.Context, run: "RunFile") -> "Plan":
+    """The plan that continues the file of --resume. Raises InvalidInputError for options that
+    contradict it."""
+    _refuse_with_resume(context)
+    plan, there = resumed_plan(context, context.params, run), run.settings.launches
+    if plan.launches < there:
+        raise InvalidInputError(
+            f"--launches {plan.launches} is fewer than the {there} of {context.params['resume']}; "
+            "launches can be added, not removed"
+        )
+    return plan
 
 
 def plan_of(options: dict[str, Any]) -> "Plan":

@@ -1,19 +1,23 @@
 """`flashbench plan`: its output, its refusals, and that it measures nothing."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from history.project import make_repository
+from synthetic import make_cases, make_run
 
 from flashbench import machine
 from flashbench.cli import cli
 from flashbench.cost import store
 from flashbench.cost.store import CandidateCost, CaseCost, CostRecords, MachineCosts, StartCost
+from flashbench.runfile import save
 
 Plan = Callable[..., Result]
 
@@ -170,9 +174,41 @@ def test_the_tolerance_is_one_that_the_budget_pays_for(
     assert re.search(r"within [2-9] launches, for which --budget pays \(8 cases", few.stderr)
 
 
+def test_all_gpus_are_those_of_this_machine(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `run` would choose them, and more of them are refused."""
+    (tmp_path / "nvidia-smi").write_text(
+        "#!/bin/sh\nfor place in 0 1 2 3; do echo $place, GPU-$place, H100; done\n"
+    )
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    run = ["run", "--device", "cuda", "--preset", "models"]
+    assert plan(*run, "--gpus", "all").stdout == plan(*run, "--gpus", "4").stdout
+    assert "4 share the cases" in plan(*run, "--gpus", "all").stdout
+    assert "4 GPUs are visible here" in str(plan(*run, "--gpus", "9").exception)
+
+
+def test_a_resumed_run_is_planned_as_its_file_says(plan: Plan, tmp_path: Path) -> None:
+    """With the cases, candidates, samples and launches of the file; what `run` refuses is
+    refused."""
+    rng = np.random.default_rng(7)
+    run = make_run(rng, cases=make_cases(3), launches=4, samples=5)
+    save(run, tmp_path / "run.json")
+    resume = ["run", "--resume", "run.json"]
+    shown = plan(*resume, "--launches", "10").stdout
+    assert "3 cases x 2 candidates x 6 launches" in shown
+    assert "run.json has 4 of 10 launches" in shown
+    for refused in (["--samples", "4"], ["--candidate", "other:f"]):
+        assert "cannot be changed with --resume" in str(plan(*resume, *refused).exception)
+    assert "fewer than the 4" in str(plan(*resume, "--launches", "2").exception)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["run", "--gpus", "all", "--device", "cuda"], "--gpus all"),
         (["run", "--budget", "0.50usd"], "costs is not known"),
         (["run", "--budget", "0.50abc"], "is no currency"),
         (["run", "--budget", "1usd", "--hourly-rate", "1eur"], "one currency"),
