@@ -2,7 +2,7 @@
 
     python experiments/plan_against_fact.py [-o FILE] [--rounds 3] [--device cuda] [--ours]
 
-A toy project of eight commits, of which the fifth is slower by a few percent (or, with --ours, this
+A toy project of eight commits, of which the fifth is clearly slower (or, with --ours, this
 repository): in each round every command is planned and run, so the first round is planned without a
 history. A row has device seconds and time by the clock, planned with the range, taken, and taken
 over planned; and the launches with the seconds of each part. -o adds each row to a file as soon as
@@ -82,7 +82,7 @@ def toy(folder: Path, device: str) -> Path:
     for marker in range(2, 9):
         slower = marker >= 5
         if device == "cpu":
-            delay = 400_000 * slower
+            delay = 4_000_000 * slower
             text = f"#define SCALE 1.0f\n#define DELAY {delay}\n#define MARKER {marker}\n"
             repository.write("csrc/config.h", text)
         else:

@@ -9,7 +9,7 @@ import click
 
 from flashbench.cli.cloud_plan import effect_of_limits, forecast_there, plan_lines
 from flashbench.cli.measuring import tell
-from flashbench.cli.parameter_types import Count, Duration, Number, PathType
+from flashbench.cli.parameter_types import Count, Dollars, Duration, PathType
 from flashbench.cloud.sky import GPUS
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.render.escape import printable
@@ -18,6 +18,7 @@ from flashbench.settings import SettingsCommand
 if TYPE_CHECKING:
     from flashbench.cloud.job import RemoteJob
     from flashbench.cloud.order import Order
+    from flashbench.cloud.remote_command import RemoteCommand
 
 _LAST_LINES = 40  # of what a command said there on stderr
 
@@ -72,8 +73,8 @@ class _Run(SettingsCommand):
 )
 @click.option(
     "--money-limit",
-    type=Number(above_zero=True),
-    metavar="USD",
+    type=Dollars(),
+    metavar="AMOUNT",
     help="Rent no machines whose whole life could cost more (disk and traffic aside).",
 )
 @click.option(
@@ -134,7 +135,6 @@ def run(context: click.Context, /, **options: Any) -> int:
     from flashbench.cli.cloud_job import choose_machines, job_of, record_of
     from flashbench.cloud.order import prepare
     from flashbench.cloud.remote_command import parse
-    from flashbench.profile.model import is_profile
 
     machines = choose_machines(context, options)
     if options["ssh"]:
@@ -151,8 +151,21 @@ def run(context: click.Context, /, **options: Any) -> int:
     # Of one machine of several its name stands before the line already.
     say = (lambda text: tell(text.removeprefix(f"{record.ssh}: "))) if options["part"] else tell
     order = prepare(job, record, say)
+    try:
+        return _started(order, job, wanted, options)
+    except BaseException:
+        if not order.is_kept:  # refused: nothing of it stays
+            order.discard()
+        raise
+
+
+def _started(
+    order: "Order", job: "RemoteJob", wanted: "RemoteCommand", options: dict[str, Any]
+) -> int:
+    """Start the job of `cloud run`, or show it, or go on with it."""
+    from flashbench.profile.model import is_profile
+
     if not order.begun and wanted.run_file is not None and is_profile(wanted.run_file):
-        order.discard()
         raise InvalidInputError(f"{wanted.run_file}: already exists; name another file")
     if not order.begun and not options["part"]:
         found = forecast_there(wanted, order.record)
@@ -271,8 +284,6 @@ def _agree(order: "Order", *, yes: bool) -> None:
     for line in effect_of_limits(machine):
         tell(line)
     if not yes and not (sys.stdin.isatty() and click.confirm("Rent it?", err=True)):
-        if not order.begun:
-            order.discard()
         raise InvalidInputError("nothing was rented; --yes rents without asking")
 
 

@@ -1,5 +1,6 @@
 """The machine and the job that the options of `cloud run` ask for."""
 
+import re
 import time
 from math import floor
 from pathlib import Path
@@ -20,6 +21,7 @@ from flashbench.revisions import read
 from flashbench.runfile import load
 
 RENTED = ("gpu", "money_limit", "spot", "infra", "image", "bucket", "down", "machines")
+_HOST = re.compile(r"(?!-)[^\s,]+")  # a leading dash would be an option of ssh
 REACHED = ("ssh", "ssh_config", "shutdown")
 
 
@@ -41,7 +43,7 @@ def choose_machines(context: click.Context, options: dict[str, Any]) -> list[str
             options["money_limit"] /= options["machines"]
         return [f"{options['gpu']} {index}" for index in range(1, options["machines"] + 1)]
     hosts = [host.strip() for host in options["ssh"].split(",")]
-    if not all(hosts):
+    if not all(map(_HOST.fullmatch, hosts)):
         raise InvalidInputError(f"--ssh {options['ssh']!r} names no host; write user@host")
     if len(set(hosts)) < len(hosts):
         raise InvalidInputError(f"--ssh {options['ssh']} names a machine twice; drop one")

@@ -113,15 +113,15 @@ def rate_of(options: dict[str, Any], machine: str = "") -> DevicePrice | None:
         return None
     machine = machine or options.get("on") or name_of(device_of(options["device"]))
     found = price_of(prices, machine)
-    if found is not None and found.is_old(datetime.now(UTC).date()):
-        _warn_of_old(found)
+    if found is not None and (doubt := found.doubt(datetime.now(UTC).date())):
+        _warn(f"the price {doubt}: {found.source}")
     return found
 
 
 @cache
-def _warn_of_old(price: DevicePrice) -> None:
-    """Once a command, however often it asks."""
-    tell(f"warning: the price is more than a year old: {price.source}")
+def _warn(text: str) -> None:
+    """Once a command, however often it is called."""
+    tell(f"warning: {text}")
 
 
 def device_of(wanted: str) -> str:

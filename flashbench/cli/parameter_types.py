@@ -76,6 +76,20 @@ class HourlyRate(ParamType[Money]):
             self.fail(str(error), param, ctx)
 
 
+class Dollars(ParamType[float]):
+    """`5usd` or `5`, more than zero: a limit for SkyPilot, which knows prices in dollars alone."""
+
+    name = "dollars"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        money = HourlyRate().convert(value, param, ctx)
+        if not money.amount or money.currency not in ("", "usd"):
+            self.fail(f"{value!r} is not above zero in dollars; write one such as 5usd", param, ctx)
+        return money.amount
+
+
 class Count(click.IntRange):
     """A whole number between two bounds, inclusive."""
 

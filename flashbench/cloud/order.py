@@ -46,6 +46,11 @@ class Order:
     def earlier(self) -> Path:
         return self.payload / "earlier"
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the job was started, now or by an earlier command."""
+        return (self.record.place / "job.json").exists()
+
     def begin(self) -> None:
         """Start the job, on a rented machine or by ssh. An existing job continues unchanged."""
         machine = self.record.machine

@@ -43,9 +43,10 @@ class DevicePrice:
     source: str = ""
     date: str = ""  # YYYY-MM-DD
 
-    def is_old(self, today: datetime.date) -> bool:
-        """Whether the price is more than a year old."""
-        return bool(self.date) and (today - datetime.date.fromisoformat(self.date)).days > 365
+    def doubt(self, today: datetime.date) -> str:
+        """Why the price's date makes it doubtful, or ""."""
+        age = (today - datetime.date.fromisoformat(self.date)).days if self.date else 0
+        return "is more than a year old" if age > 365 else "has a date to come" if age < 0 else ""
 
     def price_of(self, seconds: float) -> float:
         """The price of this many seconds."""
@@ -103,6 +104,11 @@ def read_prices(start: Path) -> dict[str, DevicePrice]:
     if file is None:
         return {}
     table = table_of(file, read_pyproject(file), "prices")
+    for name in table:
+        if [_words(other) for other in table].count(_words(name)) > 1:
+            raise InvalidInputError(
+                f"{file}: [tool.flashbench.prices] names {name!r} twice; keep one price of it"
+            )
     return {name: _rate(f"{file}: [tool.flashbench.prices] {name!r}", entry, name)
             for name, entry in table.items()}  # fmt: skip
 
@@ -112,7 +118,9 @@ def _rate(where: str, entry: Any, name: str) -> DevicePrice:
     if not isinstance(entry, dict) or sorted(entry) != sorted(_PRICE_KEYS):
         raise InvalidInputError(f"{where} must be {example}")
     hourly, day, source = (entry[key] for key in _PRICE_KEYS)
-    if not name.strip() or not isinstance(source, str) or not source.strip():
+    if not _words(name):
+        raise InvalidInputError(f"{where}: the name must be a part of the device's, such as H100")
+    if not isinstance(source, str) or not source.strip():
         raise InvalidInputError(f"{where}: source must say where the price can be read")
     if not _is_date(str(day)):
         raise InvalidInputError(f"{where}: date must be written as 2026-01-31")

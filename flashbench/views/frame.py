@@ -14,6 +14,7 @@ from flashbench.metric import label_of
 from flashbench.report import Report
 from flashbench.runfile import Candidate, Environment
 from flashbench.table import (
+    NONE,
     Cell,
     Column,
     Note,
@@ -230,7 +231,11 @@ def spent(report: Report) -> Spent:
 
 def cost_columns() -> list[Column]:
     """Columns for the cost of a candidate on a case."""
-    return [Column("device_seconds", "", "data"), Column("cost", "", "data")]
+    return [
+        Column("device_seconds", "", "data"),
+        Column("cost", "", "data"),
+        Column("currency", "", "data", numeric=False),
+    ]
 
 
 def cost_cells(data: LaunchData, candidate: int | None, case: int | None) -> dict[str, Cell]:
@@ -244,7 +249,13 @@ def cost_cells(data: LaunchData, candidate: int | None, case: int | None) -> dic
 def spent_cells(spent: Spent) -> dict[str, Cell]:
     """The cells of `cost_columns`; without numbers where no seconds are known."""
     seconds = spent.device or None
-    return {"device_seconds": Cell(seconds), "cost": Cell(seconds and spent.money(seconds))}
+    cost = seconds and spent.money(seconds)
+    currency = spent.rate.currency if spent.rate and cost is not None else ""
+    return {
+        "device_seconds": Cell(seconds),
+        "cost": Cell(cost),
+        "currency": text_cell(currency) if currency else NONE,
+    }
 
 
 def _answer(report: Report) -> str:

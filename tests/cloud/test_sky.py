@@ -114,7 +114,7 @@ def test_a_dry_run_shows_everything_and_starts_nothing(
     fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Tasks, parameters, limits, price and commands; nothing is kept."""
-    options = ["--gpu", "H100", "--time-limit", "2h", "--money-limit", "5", "--dry-run"]
+    options = ["--gpu", "H100", "--time-limit", "2h", "--money-limit", "5usd", "--dry-run"]
     assert flashbench("cloud", "run", *options, *sent, *COMPARE) == 0
     shown = capsys.readouterr()
     for part in (

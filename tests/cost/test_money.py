@@ -101,9 +101,10 @@ def test_prices_have_a_date_and_a_source(tmp_path: Path) -> None:
 def test_prices_grow_old() -> None:
     """After a year; one that was given on the command line never does."""
     price = DevicePrice(2.5, "usd", "x", "2026-01-31")
-    assert not price.is_old(date(2027, 1, 31))
-    assert price.is_old(date(2027, 2, 1))
-    assert not DevicePrice(2.5).is_old(date(2030, 1, 1))
+    assert not price.doubt(date(2027, 1, 31))
+    assert price.doubt(date(2027, 2, 1)) == "is more than a year old"
+    assert price.doubt(date(2026, 1, 30)) == "has a date to come"
+    assert not DevicePrice(2.5).doubt(date(2030, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -135,3 +136,14 @@ def test_small_amounts_keep_two_digits(amount: float, text: str) -> None:
     """What a minute costs is not rounded to nothing."""
     assert money_text(amount, "usd") == f"{text} usd"
     assert parse_money(text).amount == float(text)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [(['""'], "a part of the device's"), (["EPYC", '"epyc"'], "names 'EPYC' twice")],
+)
+def test_names_of_prices_are_told_apart(tmp_path: Path, names: list[str], said: str) -> None:
+    """A price belongs to one device."""
+    rest = '= { hourly = "2.50usd", date = 2026-01-31, source = "example.com" }'
+    with pytest.raises(InvalidInputError, match=said):
+        prices(tmp_path, "\n".join(f"{name} {rest}" for name in names))
