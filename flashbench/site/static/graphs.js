@@ -32,16 +32,13 @@
   for (const option of axis.options) option.defaultSelected = option.value === axis.dataset.initial;
 
   function range() {
-    const ends = {};
+    const texts = {};
     for (const end of ["from", "to", "pin"]) {
       const input = form.elements[end];
-      const text = input.value.trim();
-      ends[end] = views.commitAt(text, end);
-      input.setAttribute("aria-invalid", String(text !== "" && ends[end] < 0));
+      texts[end] = input.value.trim();
+      input.setAttribute("aria-invalid", String(texts[end] !== "" && views.commitAt(texts[end], end) < 0));
     }
-    if (ends.from < 0) ends.from = 0;
-    if (ends.to < 0) ends.to = views.last;
-    return ends.from <= ends.to ? ends : { ...ends, from: ends.to, to: ends.from };
+    return views.range(texts);
   }
 
   function passes(graph) {

@@ -9,12 +9,7 @@
 
   function read() {
     const state = new URLSearchParams(window.location.hash.slice(1));
-    const at = (name, other) => {
-      const commit = views.commitAt(state.get(name) ?? "", name);
-      return commit < 0 ? other : commit;
-    };
-    view = { ...views.initial, from: at("from", 0), to: at("to", views.last), pin: at("pin", -1) };
-    if (view.from > view.to) [view.from, view.to] = [view.to, view.from];
+    view = { ...views.initial, ...views.range(Object.fromEntries(state)) };
   }
 
   function change(some) {

@@ -20,6 +20,16 @@
     return text.length < 4 ? -1 : commits.findIndex((commit) => commit.hash.startsWith(text.toLowerCase()));
   }
 
+  /** The range, and the commit to compare with, of {from, to, pin}: texts; one that names no commit counts as "". */
+  function range(texts) {
+    const at = (wanted) => {
+      const found = commitAt(texts[wanted], wanted);
+      return found < 0 ? commitAt("", wanted) : found;
+    };
+    const [one, other] = [at("from"), at("to")];
+    return { from: Math.min(one, other), to: Math.max(one, other), pin: at("pin") };
+  }
+
   /** Zoom around a commit, to half as many for factor 0.5: {from, to}. */
   function zoomed({ from, to }, around, factor) {
     const wide = Math.max(LEAST, Math.round((to - from) * factor));
@@ -43,7 +53,7 @@
   const tried = new Set([...content.gaps.map((gap) => gap.commit), ...content.measured.flatMap((one) => one.commits)]);
 
   flashbench.view = {
-    commitAt, zoomed, gapsOf, last,
+    commitAt, range, zoomed, gapsOf, last,
     /** A commit's name in a URL; "" for the ends. */
     named: (commit) => content.commits[commit].hash.slice(0, DIGITS),
     initial: { ...SHOWN, axis: 2 * tried.size < content.commits.length ? "tried" : "all" },
