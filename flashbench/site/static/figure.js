@@ -62,7 +62,7 @@
       ? ", cut at the thick dashes" : "";
     const area = () => shape("path", { d: "M0,1H24V11H0Z", class: `band ${role}` });
     if (made.spread[0] === "q25") {
-      items.push(item(`25th to 75th percentile of the launches; the ${graph.interval} is wider than the picture${cut("q25", "q75")}`, area()));
+      items.push(item(`25th to 75th percentile of the launches; ${known("lo") ? `the ${graph.interval} is wider than the picture` : `too few of them for the ${graph.interval}`}${cut("q25", "q75")}`, area()));
     } else if (known("lo")) {
       items.push(item(`${graph.interval}${cut("lo", "hi")}`, area()));
     }

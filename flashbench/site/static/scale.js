@@ -33,7 +33,7 @@
 
   /**
    * {low, high, spread}: the ends of the axis, and the columns of the band: the interval, or the
-   * quartiles if most intervals are wider than the range of all values.
+   * quartiles if most intervals are wider than the range of all values, or there are none.
    */
   flashbench.scale = (lines, isRatio, tail) => {
     let [low, high] = ofValues(lines);
@@ -45,7 +45,8 @@
     const room = Math.max(high - low, Math.abs(high) * 0.02, 1e-300);
     const points = lines.flatMap((line) => line.points);
     const wide = median(points.map((p) => p.hi - p.lo).filter(Number.isFinite)) > room;
-    const quartiles = wide && lines.some((line) => line.q25);
+    const none = !points.some((p) => Number.isFinite(p.lo));
+    const quartiles = (wide || none) && lines.some((line) => line.q25);
     const spread = quartiles ? ["q25", "q75"] : ["lo", "hi"];
     const drawn = [...spread, ...(tail ? ["p90", "p99"] : [])];
     const ends = points.flatMap((point) => drawn.map((name) => point[name])).filter(Number.isFinite);
