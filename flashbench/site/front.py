@@ -85,6 +85,8 @@ def card(content: Content, standing: Standing) -> dict[str, Any]:
         made["state"] = state_of(low, high)
         made["interval"] = f"{ratio_text(low)} to {ratio_text(high)}"
     made["answer"] = _ANSWERS[made["state"]]
+    if made["state"] == "unknown" and (launches := int(points.launches[-1])):
+        made["answer"] = f"as fast, by {launches} launches, too few for an interval,"
     start = None if made["state"] == "unknown" else since(points, made["state"])
     return made | {
         "graph": standing.mean.id,

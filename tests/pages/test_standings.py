@@ -231,6 +231,9 @@ def test_the_front_page_of_a_tip_that_is_broken_says_so(tmp_path: Path) -> None:
     said = answers(tmp_path / "c").partition("Did anything")[0]
     assert "as fast, without an interval on A CPU (1 case)" in said
     assert "since the first" not in said
+    four = replace(ratio, samples=ratio.samples[:, :4])
+    publish(replace(known, graphs=(Graph(replace(graph.series, ratio=four)),)), tmp_path / "d")
+    assert "as fast, by 4 launches, too few for an interval, on A CPU" in answers(tmp_path / "d")
     foreign = replace(known.graphs[0].series, ratio=None, control=None)
     publish(replace(known, graphs=(Graph(foreign),)), tmp_path / "b")
     assert "faster than SDPA" not in answers(tmp_path / "b")
