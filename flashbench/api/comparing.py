@@ -140,8 +140,9 @@ def _of_suites(request: SuiteRequest, file: Path, progress: Progress, *, force: 
     if end.run is None:
         return _of_same(request.a, request.b, request.tolerance, 1 - request.confidence)
     if end.interrupted:
+        kept = len(end.run.launches)
         raise KeyboardInterrupt(
-            f"interrupted; launches kept: {len(end.run.launches)}, "
+            f"interrupted; {kept} launch{'es are' if kept != 1 else ' is'} kept: "
             f"flashbench.compare({str(file)!r}); the same call with path={str(file)!r} resumes"
         )
     found = report_suite(end.run)

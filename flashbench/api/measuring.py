@@ -109,8 +109,8 @@ def finished(end: RunEnd, file: Path) -> Run:
     run = Run(end.measured(), file)
     if end.interrupted:
         raise KeyboardInterrupt(
-            f"interrupted; launches kept: {run.launches}, flashbench.load({str(file)!r}); the "
-            f"same call with path={str(file)!r} resumes"
+            f"interrupted; {run.launches} launch{'es are' if run.launches != 1 else ' is'} kept: "
+            f"flashbench.load({str(file)!r}); the same call with path={str(file)!r} resumes"
         )
     return run
 

@@ -65,6 +65,7 @@ _NO_MASK = """\
         raise NotImplementedError("no causal mask")
 """
 _EACH_HEAD = "for q, k, v, o in zip(*(x.flatten(0, 1) for x in (q, k, v, out))):"
+_EACH_BATCH = "for q, k, v, o in zip(q, k, v, out):"
 
 
 def adapter(function: Function, library: str = "", *, transposed: bool = False) -> str:
@@ -137,15 +138,17 @@ def _value(one: Parameter) -> str:
 
 
 def _of_c(function: Function, library: str) -> str:
-    """A function without a batch is called for one head after another."""
-    whole = any(_given(one) in ("b", "b * h") for one in function.parameters)
+    """A function without a batch is called for one after another, without heads for each head."""
+    given = [_given(one) for one in function.parameters]
+    sizes = {value.removeprefix("ctypes.c_int64(").removesuffix(")") for value in given}
+    whole = not sizes.isdisjoint(("b", "b * h"))
     lines = [f"library.{function.name}("]
-    for one in function.parameters:
-        given = _given(one)
-        edit = "" if given else f"  # EDIT: what is {one.type} {one.name}?"
-        lines.append(f"    {given or one.name},{edit}")
+    for one, value in zip(function.parameters, given, strict=True):
+        edit = "" if value else f"  # EDIT: what is {one.type} {one.name}?"
+        lines.append(f"    {value or one.name},{edit}")
     lines.append(")")
-    lines = ["o = out", *lines] if whole else [_EACH_HEAD, *(f"    {line}" for line in lines)]
+    each = _EACH_BATCH if "h" in sizes else _EACH_HEAD
+    lines = ["o = out", *lines] if whole else [each, *(f"    {line}" for line in lines)]
     return _C.format(
         name=function.name,
         library=library,

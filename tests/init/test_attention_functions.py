@@ -33,7 +33,8 @@ def attention(q, k, v, mask, *, scale, dropout=0.1, causal=True):
     pass
 """
 IN_C = """\
-void attn_forward(float *out, const float *q, const float *k, const float *v, int h, int n, int d) {
+void attn_forward(float *out, const float *q, const float *k, const float *v,
+                  size_t h, int n, int d) {
   out[0] = q[0];
 }
 """
@@ -76,12 +77,24 @@ def test_python_functions_in_order(tmp_path: Path) -> None:
 
 
 def test_in_c_the_output_may_come_first(tmp_path: Path) -> None:
-    """It is named by its file, as it has no module."""
+    """It is named by its file, as it has no module. With heads and no batch it is called for each
+    batch, without heads for each head."""
     (one,) = found(tmp_path, attn__c=IN_C)
     assert one.spec == "attn.c:attn_forward"
     assert unknown(one) == []
     words = adapter(one).partition("library.attn_forward(")[2].split(")\n    return")[0].split()
-    assert words == ["pointer(o),", "pointer(q),", "pointer(k),", "pointer(v),", "h,", "n,", "d,"]
+    assert words == [
+        "pointer(o),",
+        "pointer(q),",
+        "pointer(k),",
+        "pointer(v),",
+        "ctypes.c_int64(h),",
+        "n,",
+        "d,",
+    ]
+    assert "    for q, k, v, o in zip(q, k, v, out):\n        library" in adapter(one)
+    (one,) = found(tmp_path / "one head", attn__c=IN_C.replace("size_t h, ", ""))
+    assert "x.flatten(0, 1) for x in (q, k, v, out))):\n        library" in adapter(one)
 
 
 def test_arguments_of_cpp_are_given_by_place(tmp_path: Path) -> None:
