@@ -31,7 +31,7 @@ ALLOWED = {
     "views": "bisect builds cost gate history operations other_tools preflight profile render "
     "revisions stats",
     "reports": "cost operations profile render stats views",
-    "suites": "builds measuring other_tools revisions",
+    "suites": "builds measuring other_tools revisions stats",
     # cli: arguments are checked by the types of the commands' options
     "api": "cli cost measuring operations other_tools render reports revisions suites views",
     "site": "builds cost history operations other_tools profile render reports revisions stats "

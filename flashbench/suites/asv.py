@@ -32,7 +32,9 @@ def suite_folder(start: Path) -> Path:
 
 
 class AsvPair:
-    """Both revisions' suites. Use as a context manager."""
+    """Both revisions' suites. Use as a context manager. together: results that come at once."""
+
+    together = 1
 
     def __init__(
         self, a: Checkout, b: Checkout, suite: str, scratch: Path, tree: Path, timeout: float

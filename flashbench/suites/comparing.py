@@ -23,6 +23,7 @@ from flashbench.measuring.progress import Progress
 from flashbench.revisions.project import of_suite
 from flashbench.revisions.revision import resolve
 from flashbench.run_plan import signals_as_interrupt, signals_ignored
+from flashbench.stats.sequential import launches_needed_tight
 from flashbench.suites import suite_file
 from flashbench.suites.asv import AsvPair, suite_folder
 from flashbench.suites.checkouts import Checkout, check_out, unbuilt
@@ -31,6 +32,8 @@ from flashbench.suites.pytest_runs import PytestPair, folder_of, node_ids
 from flashbench.suites.suite_file import SuiteCase, SuiteLaunch, SuiteRun
 
 _SAVE_SECONDS = 5.0
+_TELL_SECONDS = 10.0  # of the first launch: what is left is then estimated,
+_LONG_SECONDS = 600.0  # and told if it is more than this
 
 
 @dataclass(frozen=True)
@@ -162,24 +165,35 @@ def _measure(
     progress: Progress,
     end: SuiteEnd,
 ) -> None:
+    told = False
     with _interrupts(end, run, path):
         while cases := begun(run, request.launches):
             launch = run.launches[-1]
             spent, began = launch.seconds, monotonic()
             saved = began
+            begins = cases[0].name not in first_launches(run)
             progress.begin(len(cases), run.seconds / max(1, launch.index))
             with closing(pair.launch(launch.index, cases)) as results:
                 for result in results:
                     launch.results.append(result)
                     launch.seconds = spent + monotonic() - began
                     progress.step(0.0)
+                    if launch.seconds > _TELL_SECONDS and not told and not launch.index:
+                        told = True
+                        if verdicts_take(run, len(cases)) > _LONG_SECONDS:
+                            progress.note(forecast(run, len(cases)))
                     if monotonic() - saved > _SAVE_SECONDS:
                         _save(run, path)
                         saved = monotonic()
                     left = None if request.budget is None else request.budget - run.seconds
                     left = until_deadline(left)
                     end.over_budget = left is not None and left <= 0
-                    if end.over_budget:
+                    if end.over_budget or (
+                        left is not None
+                        and begins
+                        and len(launch.results) % pair.together == 0
+                        and verdicts_take(run, len(launch.results) + pair.together) > left
+                    ):
                         break
             launch.complete = not end.over_budget
             _save(run, path)
@@ -192,21 +206,49 @@ def _measure(
 
 
 def begun(run: SuiteRun, launches: int) -> list[SuiteCase]:
-    """What is to be measured in the last launch: the rest of one that was cut short, or all of a
-    new one; nothing if all is decided or measured in so many launches."""
+    """What is to be measured in the last launch: the rest of one that was cut short, or in a new
+    one the cases that have launches, else those that a budget has left for later; nothing if all
+    is decided or measured in so many launches."""
     cut = run.launches.pop() if run.launches and not run.launches[-1].complete else None
-    left = open_cases(run) if run.launches else run.cases
+    now, first = len(run.launches), first_launches(run)
+    left = [one for one in open_cases(run) if now - first.get(one.name, now) < launches]
+    cases = [one for one in left if one.name in first] or left
     if cut is not None:
         run.launches.append(cut)
         known = {result.case for result in cut.results}
-        if rest := [case for case in left if case.name not in known]:
+        if rest := [case for case in cases if case.name not in known]:
             return rest
         cut.complete = True
-        left = open_cases(run)
-    if not left or len(run.launches) >= launches:
-        return []
-    run.launches.append(SuiteLaunch(index=len(run.launches)))
-    return left
+        return begun(run, launches)
+    if cases:
+        run.launches.append(SuiteLaunch(index=len(run.launches)))
+    return cases
+
+
+def first_launches(run: SuiteRun) -> dict[str, int]:
+    """The launch that began each case, if one has."""
+    latest_first = reversed(run.launches)
+    return {result.case: one.index for one in latest_first for result in one.results}
+
+
+def verdicts_take(run: SuiteRun, cases: int) -> float:
+    """Seconds of the launches that so many cases need for clear verdicts after the last one, by
+    what a result has taken in that."""
+    needed = launches_needed_tight((1 - run.confidence) / len(run.cases))
+    launch = run.launches[-1]
+    return cases * (needed - 1) * launch.seconds / len(launch.results)
+
+
+def forecast(run: SuiteRun, cases: int) -> str:
+    """A line on what so many cases will take, by what the last launch has measured."""
+    launch = run.launches[-1]
+    one = launch.seconds / len(launch.results)
+    total = one * cases + verdicts_take(run, cases)
+    return (
+        f"{cases} benchmarks of {one:.1f} s each: a launch takes about {one * cases / 60:.0f} min, "
+        f"verdicts on all about {total / 3600:.1f} h; name fewer, or give a budget, which is spent "
+        "on some until they are decided"
+    )
 
 
 @contextmanager

@@ -61,15 +61,18 @@ def report_suite(
 
 
 def open_cases(run: SuiteRun) -> list[SuiteCase]:
-    """The cases that are neither decided nor hopeless."""
+    """The cases that are neither decided nor hopeless; of those never measured all."""
     results = _by_case(run)
     cases = _judged(run, results)
     comparisons = _compared(run, cases, results, run.tolerance, 1 - run.confidence)
     return [
         case
         for case, comparison in zip(cases, comparisons, strict=True)
-        if judge(comparison, run.tolerance).outcome not in DECIDED
-        and not _is_hopeless(comparison.failure or comparison.pairing.partial)
+        if not results[case.name]
+        or (
+            judge(comparison, run.tolerance).outcome not in DECIDED
+            and not _is_hopeless(comparison.failure or comparison.pairing.partial)
+        )
     ]
 
 

@@ -15,7 +15,6 @@ from flashbench.process_group import run
 from flashbench.suites.checkouts import HOW_TO_FIND, Checkout
 from flashbench.suites.suite_file import SuiteCase, SuiteResult
 
-_TOGETHER = 20  # tests in a process: the passes of a test are not far apart
 _LINES = 3  # of pytest's last words
 _SECONDS = 0.125  # of a test's samples, an eighth of the default: passes and launches repeat them
 # What addopts of a project must not turn off: a benchmark runs alone, and all run.
@@ -58,7 +57,9 @@ def _moved(node_id: str, start: Path, home: Path) -> str:
 
 
 class PytestPair:
-    """Both revisions' tests."""
+    """Both revisions' tests. together: results that come at once."""
+
+    together = 20  # tests in a process: the passes of a test are not far apart
 
     def __init__(
         self, a: Checkout, b: Checkout, tests: Sequence[str], scratch: Path, timeout: float
@@ -86,8 +87,8 @@ class PytestPair:
         """Run the tests of these cases in both revisions, some at a time: A B B A, or B A A B. What
         Ctrl-C leaves of these are whole pairs."""
         names = [case.name for case in cases]
-        for start in range(0, len(names), _TOGETHER):
-            yield from self._measured(index, names[start : start + _TOGETHER])
+        for start in range(0, len(names), self.together):
+            yield from self._measured(index, names[start : start + self.together])
 
     def _measured(self, index: int, names: Sequence[str]) -> Generator[SuiteResult]:
         order = "AB" if index % 2 == 0 else "BA"

@@ -1,9 +1,10 @@
 """`flashbench compare A B --asv` and `--pytest`, on a project that has both kinds of suite."""
 
 import json
+import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from revisions.repository import Repository
 
 import flashbench
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.suites import pytest_runs, suite_file
+from flashbench.measuring.progress import Silent
+from flashbench.suites import comparing, pytest_runs, suite_file
 from flashbench.suites.asv_names import modules, with_matches
-from flashbench.suites.comparing import begun
+from flashbench.suites.comparing import SuiteEnd, SuiteRequest, begun
 from flashbench.suites.judging import open_cases, report_suite
 from flashbench.suites.pytest_runs import PytestPair
 from flashbench.suites.suite_file import SuiteCase, SuiteLaunch, SuiteResult, SuiteRun, SuiteSide
@@ -373,6 +375,41 @@ def test_a_launch_that_was_cut_short_is_finished_first() -> None:
     assert [(one.index, one.complete) for one in run.launches] == [(0, True), (1, False)]
     run.launches[1].complete = True
     assert begun(run, 2) == []
+
+
+def test_a_budget_decides_some_cases_rather_than_begin_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 benchmarks of one second, 200 seconds decide some; the cost of all is said before.
+    More budget goes on with the others."""
+    names, clock, said = [f"case {number}" for number in range(100)], [0.0], []
+    noise, run = random.Random(0), _run([])
+    run.cases = [SuiteCase(name=name) for name in names]
+
+    class Pair:
+        together = 1
+
+        def launch(self, index: int, cases: Sequence[SuiteCase]) -> Iterator[SuiteResult]:
+            for case in cases:
+                clock[0] += 1.0
+                yield SuiteResult(case=case.name, a=[[noise.gauss(1.0, 0.01)]], b=[[2.0]])
+
+    class Told(Silent):
+        def note(self, text: str) -> None:
+            said.append(text)
+
+    monkeypatch.setattr(comparing, "monotonic", lambda: clock[0])
+    pair: Any = Pair()
+    for budget, least in ((200.0, 14), (600.0, 40)):
+        request = SuiteRequest("a", "b", asv="case", budget=budget)
+        end = SuiteEnd(run)
+        comparing._measure(request, run, pair, tmp_path / "run.json", Told(), end)
+        assert end.over_budget
+        assert budget <= run.seconds < budget + 2
+        outcomes = [one.outcome for one in report_suite(run).report.verdicts]
+        assert outcomes.count(Outcome.SLOWER) >= least
+        assert outcomes.count(Outcome.UNDECIDED) <= 3
+    assert said[0].startswith("100 benchmarks of 1.0 s each: a launch takes about 2 min, verdicts ")
 
 
 @pytest.mark.parametrize(("after", "kept"), [(1, 0), (2, 1), (3, 1)])
