@@ -46,6 +46,8 @@ class AttentionForward(Operation):
         return [parse_shape(text).sizes]
 
     def preset(self, name: str) -> list[Sizes]:
+        if name not in self.presets:
+            return super().preset(name)  # says which there are
         return [shape.sizes for shape in PRESETS[name]]
 
     def requested(self, causal: str, layout: str) -> Sequence[Options]:
