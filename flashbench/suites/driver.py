@@ -208,8 +208,10 @@ def _measure(channel: _Channel, suite: str, request: Request) -> dict[str, Any]:
         # As asv does: the suite's own, written by it a moment ago into a folder of ours.
         cache = pickle.loads(Path("cache.pickle").read_bytes())  # noqa: S301
     benchmark.set_cache(cache)
+    skips = False
     try:
-        if benchmark.do_setup():
+        skips = benchmark.do_setup()
+        if skips:
             return {"skipped": "its setup raised NotImplementedError, or skips these parameters"}
         if getattr(benchmark, "repeat", None) == 0:  # asv's default, with less patience
             benchmark.repeat = (1, 5, request["seconds"])
@@ -225,7 +227,8 @@ def _measure(channel: _Channel, suite: str, request: Request) -> dict[str, Any]:
                 return {"skipped": "its result is NaN"}
             channel.send(values=values)
     finally:
-        benchmark.do_teardown()
+        with contextlib.suppress(*([Exception] if skips else [])):  # of what was never set up
+            benchmark.do_teardown()
     return {"done": True}
 
 
