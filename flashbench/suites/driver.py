@@ -15,6 +15,7 @@ import re
 import signal
 import socket
 import sys
+import sysconfig
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -25,6 +26,9 @@ from typing import Any
 Request = dict[str, Any]
 
 _FILES: dict[str, str] = {}  # of modules that were looked at
+_INSTALLED = tuple(
+    os.path.realpath(sysconfig.get_path(kind)) + os.sep for kind in ("purelib", "platlib", "stdlib")
+)
 _OUTPUT = 4000  # characters of a failed benchmark's output
 
 
@@ -233,14 +237,19 @@ def _measure(channel: _Channel, suite: str, request: Request) -> dict[str, Any]:
 
 
 def _origins(request: Request) -> dict[str, Any]:
-    """Modules imported from the working tree, and whether any but the suite's is the revision's."""
+    """Modules imported from the working tree, and whether any but the suite's is the revision's.
+    Packages of a virtual environment in the working tree are none of its own."""
     tree, place = request["tree"] + os.sep, request["place"] + os.sep
     suite = request["suite"] + os.sep
     for name, module in list(sys.modules.items()):
         if name not in _FILES and (file := getattr(module, "__file__", None)):
             _FILES[name] = os.path.realpath(file)
     return {
-        "outside": sorted(name for name, file in _FILES.items() if file.startswith(tree)),
+        "outside": sorted(
+            name
+            for name, file in _FILES.items()
+            if file.startswith(tree) and not file.startswith(_INSTALLED)
+        ),
         "own": any(f.startswith(place) and not f.startswith(suite) for f in _FILES.values()),
     }
 

@@ -2,8 +2,12 @@
 
 import json
 import random
+import shutil
 import signal
+import sys
+import sysconfig
 import time
+import venv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -294,6 +298,31 @@ def test_code_of_the_working_tree_is_no_revision(project: Repository) -> None:
     assert done.returncode == Exit.NOT_MEASURED
     assert "shapes was imported from the working tree" in done.stderr
     assert "setup.py compiles, but no setting builds the revisions; say how in" in done.stderr
+
+
+def test_an_environment_in_the_working_tree_is_none_of_its_code(
+    project: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packages in .venv of the repository may be imported, as people lay it out."""
+    place = project.root / ".venv"
+    venv.create(place, symlinks=True)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
+    (packages / "ours.pth").write_text(sysconfig.get_path("purelib"))
+    (packages / "dependency.py").write_text("")
+    text = "import dependency, shapes\n\ndef track_own(): return shapes.SIZE\n"
+    project.write("pkg/bench/bench_own.py", text)
+    monkeypatch.setattr(sys, "executable", str(place / "bin/python"))
+    monkeypatch.chdir(project.root / "pkg")
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(project.root.parent / "cache"))
+    path = project.root.parent / "own.json"
+    try:
+        judged = flashbench.compare(
+            "fast", "HEAD", asv="track_own", launches=2, path=path, progress=False
+        )
+    finally:
+        (project.root / "pkg/bench/bench_own.py").unlink()
+        shutil.rmtree(place)
+    assert [row.outcome for row in judged] == ["UNDECIDED"]
 
 
 def test_equal_revisions_are_not_measured(project: Repository) -> None:
