@@ -144,7 +144,7 @@ class Fraction(ParamType[float]):
         if not self.low < number < self.high:
             self.fail(
                 f"{text!r} is not a fraction above {self.low:g} and below {self.high:g}; "
-                "write 1% or 0.01",
+                f"write {'95% or 0.95' if self.low >= 0.5 else '1% or 0.01'}",
                 param,
                 ctx,
             )

@@ -10,7 +10,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.other_tools import asv_conf
 from flashbench.pyproject import up_to_repository
 from flashbench.suites.asv_names import with_matches
-from flashbench.suites.checkouts import HOW_TO_BUILD, Checkout
+from flashbench.suites.checkouts import HOW_TO_BUILD, IMPORTED_OUTSIDE, Checkout
 from flashbench.suites.driven import Driven, FailedError
 from flashbench.suites.suite_file import SuiteCase, SuiteResult
 
@@ -193,10 +193,7 @@ class AsvPair:
             suite=str(self._place(name).resolve()),
         )
         if found["outside"]:
-            raise NotMeasuredError(
-                f"{name}: {found['outside'][0]} was imported from the working tree {self._tree}, "
-                "not from the revision; uninstall the editable install of the project"
-            )
+            raise NotMeasuredError(IMPORTED_OUTSIDE.format(name, found["outside"][0], self._tree))
         if whole and not found["own"]:
             raise NotMeasuredError(
                 f"{name}: the suite imports nothing of the revision's own: set path, and build if "

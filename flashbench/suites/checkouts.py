@@ -22,6 +22,10 @@ HOW_TO_BUILD = (
     '= ["python", "setup.py", "build_ext", "--inplace"]'
 )
 HOW_TO_FIND = "run this in the package's folder, or set path in [tool.flashbench.project]"
+IMPORTED_OUTSIDE = (  # of a side, a module and the working tree
+    "{}: {} was imported from the working tree {}, not from the revision; uninstall the editable "
+    "install of the project"
+)
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".asv", ".git", "env", "*.pyc")
 
 

@@ -111,7 +111,7 @@ def compare_suites(
         if request.asv:
             pair = AsvPair(a, b, suite, work, project.repository, request.timeout)
         else:
-            pair = PytestPair(a, b, tests, work, request.timeout)
+            pair = PytestPair(a, b, tests, work, project.repository, request.timeout)
         end = SuiteEnd(run)
         with pair:
             if not run.cases:

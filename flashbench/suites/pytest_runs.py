@@ -12,17 +12,32 @@ from pathlib import Path
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.other_tools import pytest_benchmark
 from flashbench.process_group import run
-from flashbench.suites.checkouts import HOW_TO_FIND, Checkout
+from flashbench.suites.checkouts import HOW_TO_FIND, IMPORTED_OUTSIDE, Checkout
 from flashbench.suites.suite_file import SuiteCase, SuiteResult
 
 _LINES = 3  # of pytest's last words
 _SECONDS = 0.125  # of a test's samples, an eighth of the default: passes and launches repeat them
 # What addopts of a project must not turn off: a benchmark runs alone, and all run.
 _OPTIONS = ["-q", "-p", "no:cacheprovider", "--benchmark-only", "--benchmark-enable", "--maxfail=0"]
-# Its ids are relative to a folder that pytest itself chooses, which no file of it names.
-_PLUGIN = "flashbench_rootdir"
-_PLUGIN_TEXT = """def pytest_benchmark_update_json(config, output_json):
+# What pytest's own file lacks: the folder that its ids are relative to, which it chooses itself,
+# and modules that came from the working tree, as those of some editable installs do.
+_PLUGIN = "flashbench_origins"
+_PLUGIN_TEXT = """import os, sys, sysconfig
+
+def pytest_benchmark_update_json(config, output_json):
+    elsewhere = [sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib")]
+    elsewhere = tuple(os.path.realpath(path) + os.sep for path in [*elsewhere, {checkouts!r}])
+    files = {{
+        name: os.path.realpath(module.__file__)
+        for name, module in list(sys.modules.items())
+        if getattr(module, "__file__", None)
+    }}
     output_json["rootdir"] = str(config.rootpath)
+    output_json["outside"] = sorted(
+        name
+        for name, file in files.items()
+        if file.startswith({tree!r} + os.sep) and not file.startswith(elsewhere)
+    )
 """
 
 
@@ -62,14 +77,24 @@ class PytestPair:
     together = 20  # tests in a process: the passes of a test are not far apart
 
     def __init__(
-        self, a: Checkout, b: Checkout, tests: Sequence[str], scratch: Path, timeout: float
+        self,
+        a: Checkout,
+        b: Checkout,
+        tests: Sequence[str],
+        scratch: Path,
+        tree: Path,
+        timeout: float,
     ) -> None:
-        """tests: node ids, relative to a checkout's home. timeout: seconds of a test."""
+        """tests: node ids, relative to a checkout's home. scratch: an empty folder beside the
+        checkouts. tree: the working tree. timeout: seconds of a test."""
         self._checkouts = {"A": a, "B": b}
         self._tests, self._scratch, self._timeout = list(tests), scratch, timeout
+        self._tree = tree
 
     def __enter__(self) -> "PytestPair":
-        (self._scratch / f"{_PLUGIN}.py").write_text(_PLUGIN_TEXT)
+        places = {"tree": self._tree, "checkouts": self._scratch.parent}
+        text = _PLUGIN_TEXT.format(**{name: str(one.resolve()) for name, one in places.items()})
+        (self._scratch / f"{_PLUGIN}.py").write_text(text)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,6 +167,8 @@ class PytestPair:
         if not out.is_file() or not out.stat().st_size:
             return _Pass({}, words or "no benchmark ran")
         document = json.loads(out.read_text())
+        if outside := document["outside"]:
+            raise NotMeasuredError(IMPORTED_OUTSIDE.format(side, outside[0], self._tree))
         found = pytest_benchmark.read(out, document)
         start, home = Path(document["rootdir"]), checkout.home.resolve()
         samples = {

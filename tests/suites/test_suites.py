@@ -145,9 +145,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     return repository
 
 
-def compare(project: Repository, *arguments: object, **streams: int) -> Any:
+def compare(
+    project: Repository, *arguments: object, python_path: Path | str = "", **streams: int
+) -> Any:
     cache = project.root.parent / "cache"
     environment = {"FLASHBENCH_CACHE": str(cache), "MADE": str(cache.parent / "made")}
+    if python_path:
+        environment["PYTHONPATH"] = str(python_path)
     command = ["compare", "fast", "HEAD", *arguments]
     return forks.run(command, project.root / "pkg", environment, **streams)
 
@@ -298,6 +302,29 @@ def test_code_of_the_working_tree_is_no_revision(project: Repository) -> None:
     assert done.returncode == Exit.NOT_MEASURED
     assert "shapes was imported from the working tree" in done.stderr
     assert "setup.py compiles, but no setting builds the revisions; say how in" in done.stderr
+
+
+def test_an_editable_install_that_comes_first_is_refused(
+    project: Repository, tmp_path: Path
+) -> None:
+    """Those of scikit-build-core and meson-python are found before any path: both revisions would
+    be the working tree, and SAME."""
+    finder = f"""import sys
+from importlib.machinery import PathFinder
+
+class Editable:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "shapes":
+            return PathFinder.find_spec(name, [{str(project.root / "pkg/src")!r}])
+
+sys.meta_path.insert(0, Editable)
+"""
+    (tmp_path / "sitecustomize.py").write_text(finder)
+    asked = ["--pytest", "tests/bench.py", "--run-file", tmp_path / "run.json"]
+    done = compare(project, *asked, python_path=tmp_path)
+    assert done.returncode == Exit.NOT_MEASURED
+    assert "B: shapes was imported from the working tree" in done.stderr
 
 
 def test_an_environment_in_the_working_tree_is_none_of_its_code(
@@ -456,7 +483,7 @@ def test_an_interrupt_in_a_group_of_tests_keeps_whole_pairs(after: int, kept: in
             return pytest_runs._Pass({name: [1.0 + (side == "A")] for name in tests}, "")
 
     left, found = after, []
-    pair = Interrupted(Any, Any, names, Path(), 1.0)  # type: ignore[arg-type]
+    pair = Interrupted(Any, Any, names, Path(), Path(), 1.0)  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         found.extend(pair.launch(0, [SuiteCase(name=name) for name in names]))
     assert [one.case for one in found] == names * kept
