@@ -12,7 +12,7 @@ from flashbench.site import sparkline
 from flashbench.site.case_names import in_short
 from flashbench.site.commit_pages import measured_on
 from flashbench.site.content import Content, Graph, case_page, commit_link, date, machine_page
-from flashbench.site.jumps import newly_slower
+from flashbench.site.jumps import below_best, newly_slower
 from flashbench.site.standings import Standing, since, state_of
 from flashbench.table import ratio_text
 
@@ -126,7 +126,8 @@ def _verdicts(content: Content, standing: Standing) -> str:
 
 
 def _slower(content: Content) -> dict[str, Any]:
-    """The series whose last change that counts made them slower, and those that newly jumped."""
+    """The series whose last change that counts made them slower, those that newly jumped, and
+    others that ended below their best."""
     lasts = [
         (change, graph)
         for graph in content.graphs
@@ -140,6 +141,13 @@ def _slower(content: Content) -> dict[str, Any]:
         for graph in content.graphs
         if (jump := newly_slower(graph.series.judged, graph.jumps))
     ]
+    told = {graph.id for _, graph in [*found, *jumped]}
+    fell = [
+        (jump, graph)
+        for graph in content.graphs
+        if graph.id not in told and (jump := below_best(graph.series.judged))
+    ]
+    furthest = sorted(fell, key=lambda one: one[0].speedup)[:SLOWER]
     worst = sorted(jumped, key=lambda one: one[0].speedup)[:SLOWER]
     doubtful = sum(
         graph.changes[-1].provisional and graph.changes[-1].speedup.value < 0
@@ -154,6 +162,11 @@ def _slower(content: Content) -> dict[str, Any]:
         "jumped": len(jumped),
         "unnamed": len(jumped) - len(worst),
         "worst": _by_commit(content, [(graph, one.commit, one.speedup) for one, graph in worst]),
+        "fell": len(fell),
+        "fell_unnamed": len(fell) - len(furthest),
+        "furthest": _by_commit(
+            content, [(graph, one.commit, one.speedup) for one, graph in furthest]
+        ),
     }
 
 

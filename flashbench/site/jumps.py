@@ -1,4 +1,5 @@
-"""Jumps: what looks like a change, but has too few commits on one side to be judged as one."""
+"""What looks like a change and is not judged as one: jumps, with too few commits on one side, and
+series that ended below their best."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ import numpy as np
 from flashbench.history.model import Change, Points
 from flashbench.report import DEFAULT_TOLERANCE
 from flashbench.stats.optimal_partition import SHORTEST
+
+_FALL = 0.05  # of the best speed, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +55,25 @@ def newly_slower(points: Points, found: Sequence[Jump]) -> Jump | None:
     if points.low[-1] <= points.high[before]:
         return None
     return Jump(recent[0].commit, float(points.value[before] / points.value[-1]), recent=True)
+
+
+def below_best(points: Points) -> Jump | None:
+    """The fall from the best level to the newest one, of 5 % or more: every newest commit is slower
+    than every commit of the best level; None without one. commit: since it all are nearer to the
+    newest level.
+
+    A level has as many commits as a change needs. This is a description, not a decision: what
+    drifts like noise is no change that counts, and nothing is paid for choosing the best level.
+    """
+    value, count = points.value, len(points)
+    if count < 2 * SHORTEST:
+        return None
+    windows = np.lib.stride_tricks.sliding_window_view(value, SHORTEST)
+    medians = np.median(windows, axis=1)
+    slowest = windows.max(axis=1)
+    best = int(np.argmin(slowest[: count - 2 * SHORTEST + 1]))
+    speed = float(medians[best] / medians[-1])
+    if windows[-1].min() <= slowest[best] or speed > 1 - _FALL:
+        return None
+    first = 1 + int(np.flatnonzero(value <= np.sqrt(medians[best] * medians[-1]))[-1])
+    return Jump(int(points.commit[first]), speed, recent=False)

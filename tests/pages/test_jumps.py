@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pages.sample import sparse
 
 from flashbench.history.model import Points
-from flashbench.site.jumps import jumps, newly_slower
+from flashbench.site.jumps import below_best, jumps, newly_slower
 
 (GRAPH,) = sparse().graphs
 (CHANGE,) = GRAPH.changes
@@ -54,3 +54,26 @@ def test_what_recovered_is_not_newly_slower() -> None:
     for back in ([1.2, 1.2, 1.0], [0.9, 0.9, 0.9], [1.0, 1.0, 1.0]):
         levels = times([1.0] * 17 + back)
         assert newly_slower(levels, jumps(levels, ())) is None
+
+
+@given(
+    st.lists(st.floats(1.0, 1.02), min_size=4, max_size=9),
+    st.lists(st.floats(1.12, 1.2), min_size=4, max_size=9),
+    st.lists(st.floats(1.05, 1.5), max_size=5),
+)
+def test_a_series_that_fell_from_its_best(
+    best: list[float], last: list[float], before: list[float]
+) -> None:
+    """At the first slow commit, by the levels' medians, however it began."""
+    fell = below_best(times([*before, *best, *last]))
+    assert fell is not None
+    assert fell.commit == 2 * (len(before) + len(best))
+    assert 1 / 1.2 <= fell.speedup <= 1.02 / 1.12
+    assert below_best(times([*before, *last, *best])) is None
+
+
+def test_a_fall_needs_two_levels_that_do_not_meet() -> None:
+    """Of 5 % and as many commits as a level has; one newest commit as fast as the best is none."""
+    assert below_best(times([1.0] * 4 + [1.2] * 3)) is None
+    assert below_best(times([1.0] * 4 + [1.04] * 4)) is None
+    assert below_best(times([1.0] * 4 + [1.2, 1.2, 1.0, 1.2])) is None
