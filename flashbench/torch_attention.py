@@ -124,10 +124,11 @@ def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def _counts_operators() -> bool:
-    """Whether torch's FlopCounterMode is on."""
+    """Whether torch's FlopCounterMode is on. Newer torch counts in a class behind it."""
     counter = sys.modules.get("torch.utils.flop_counter")
-    on = _get_current_dispatch_mode_stack()
-    return counter is not None and any(isinstance(one, counter._FlopCounterMode) for one in on)
+    names = ("FlopCounterMode", "_FlopCounterMode")
+    kinds = tuple(getattr(counter, name) for name in names if hasattr(counter, name))
+    return any(isinstance(one, kinds) for one in _get_current_dispatch_mode_stack())
 
 
 def _as_operator(

@@ -333,9 +333,8 @@ class Scheduler:
             self._audit()
             self._broken.update(ready.failures)
             listed = {candidate.name: candidate for candidate in ready.candidates}
-            candidates = [c for c in ready.candidates if c.baseline]
-            candidates += [listed.get(c.name, c) for c in self.plan.candidates]
-            self._join(ready, candidates)
+            own = [listed.get(c.name, c) for c in self.plan.candidates]
+            self._join(ready, [c for c in ready.candidates if c.baseline] + own)
             self._state = ready.state
             self._start = self._seconds.count() - began
             return self._worker
