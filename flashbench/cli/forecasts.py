@@ -42,7 +42,7 @@ _COPY = Seconds(0.05, 0.2, 2)  # if nothing is compiled
 def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     """Forecast `flashbench run`, or the rest of a run file."""
     from flashbench.cli.fleet import spread
-    from flashbench.cli.run import plan_of_resumed
+    from flashbench.cli.run import plan_of_resumed, refuse_with_resume
     from flashbench.revisions import WORKTREE, find, resolve
     from flashbench.run_reader import load
 
@@ -54,7 +54,8 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     there = load(file) if options["resume"] or (file is not None and file.is_file()) else None
     if options["resume"]:
         assert there is not None
-        plan = plan_of_resumed(context, there)
+        refuse_with_resume(context)
+        plan = plan_of_resumed(context, options, there)
         device, specs = plan.device, [one.spec for one in there.candidates]
         options = options | {"threads": plan.threads}
         if plan.hourly_rate is not None:

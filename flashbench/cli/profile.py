@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.candidates import OURS, is_function, parse_candidate, parse_candidates
-from flashbench.cli.measuring import device_of, rate_of, refuse_given, tell
+from flashbench.cli.measuring import rate_of, refuse_given, tell
 from flashbench.cli.options import (
     FORMATS,
     build_options,
@@ -120,6 +120,7 @@ def command(
 def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     """Profile the case, and keep the document and its picture."""
     from flashbench import machine
+    from flashbench.measuring.forks import may_be_gpu
     from flashbench.profile import model
     from flashbench.profile.collect import How, collect
     from flashbench.run_plan import signals_as_interrupt
@@ -127,7 +128,7 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     case = parse_case(text)
     if case.device == "cpu" and options["cold"]:
         raise InvalidInputError("--cold empties the L2 cache of a GPU; drop it for a case on a CPU")
-    if case.device == "cuda" and device_of("auto") == "cpu":
+    if case.device == "cuda" and not may_be_gpu("auto"):
         raise NotMeasuredError(
             f"{text}: no GPU here, see `nvidia-smi`; name a case that ends with -cpu"
         )

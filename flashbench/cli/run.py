@@ -102,7 +102,8 @@ def command(context: click.Context, /, **options: Any) -> int:
     from flashbench.measuring.progress import make_progress
     from flashbench.run_plan import measure
 
-    _refuse_with_resume(context)
+    if not options["child"] and options["resume"] is not None:
+        refuse_with_resume(context)
     resume, output = options["resume"], options["output"]
     if resume is not None and not is_given(context, "output"):
         output = resume
@@ -110,7 +111,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     with run_file(path, "-o", resume, force=options["force"]) as resumed:
         if resume is not None:
             assert resumed is not None
-            plan = plan_of_resumed(context, resumed)
+            plan = plan_of_resumed(context, options, resumed)
             known = [c.name for c in resumed.candidates if c.baseline]
             known.sort(key=is_default, reverse=True)
             _refuse_unknown_columns(known, options, judged=bool(plan.candidates))
@@ -147,25 +148,23 @@ def _follow_parent(options: dict[str, Any]) -> None:
         options["resume"] = options["output"]
 
 
-def _refuse_with_resume(context: click.Context) -> None:
+def refuse_with_resume(context: click.Context) -> None:
     """Raise InvalidInputError if an option is given that the file of --resume sets."""
-    if not context.params["child"] and context.params["resume"] is not None:
-        refuse_given(
-            context,
-            lambda name: name not in _FREE,
-            "cannot be changed with --resume, the file sets it; drop the flag, or measure into a "
-            "new file",
-        )
+    refuse_given(
+        context,
+        lambda name: name not in _FREE,
+        "cannot be changed with --resume, the file sets it; drop the flag, or measure into a new "
+        "file",
+    )
 
 
-def plan_of_resumed(context: click.Context, run: "RunFile") -> "Plan":
-    """The plan that continues the file of --resume. Raises InvalidInputError for options that
-    contradict it."""
-    _refuse_with_resume(context)
-    plan, there = resumed_plan(context, context.params, run), run.settings.launches
+def plan_of_resumed(context: click.Context, options: dict[str, Any], run: "RunFile") -> "Plan":
+    """The plan that continues the file of --resume. Raises InvalidInputError for fewer launches
+    than the file's."""
+    plan, there = resumed_plan(context, options, run), run.settings.launches
     if plan.launches < there:
         raise InvalidInputError(
-            f"--launches {plan.launches} is fewer than the {there} of {context.params['resume']}; "
+            f"--launches {plan.launches} is fewer than the {there} of {options['resume']}; "
             "launches can be added, not removed"
         )
     return plan
