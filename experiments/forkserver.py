@@ -1,5 +1,5 @@
 """How multiprocessing's forkserver copes with misbehaving revisions, for
-docs/decisions/own-check-server.md: `python experiments/forkserver.py`.
+docs/decisions/own-fork-server.md: `python experiments/forkserver.py`.
 
 Each revision is a function that runs as `Checker` would run an import: in a process forked by the
 fork server after it imported torch, with JSON over a pipe and a time limit.

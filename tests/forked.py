@@ -44,16 +44,19 @@ def serve() -> None:
     from flashbench.fleet import local
     from flashbench.measuring import fork_server, forks, worker
     from flashbench.operations import of_project
-    from flashbench.revisions import check, check_server
+    from flashbench.revisions import check, check_process
 
     del scipy, torch  # for workers and checkers
 
-    def fork_worker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
-        main = fork_server.main if forks.SERVER in command[3] else worker.main
-        return _forked(partial(main, *options["pass_fds"]), command, options)
+    mains = {
+        forks.WORKER: worker.main,
+        forks.SERVER: partial(fork_server.main, work=worker.main),
+        check.SERVER: check_process.serve,
+    }
 
-    def fork_checker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
-        return _forked(check_server.main, command, options)
+    def fork_worker(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
+        main = next(mains[code] for code in mains if any(one.endswith(code) for one in command))
+        return _forked(partial(main, *options["pass_fds"]), command, options)
 
     def fork_task(command: list[str], **options: Any) -> "subprocess.Popen[str]":
         # Behind `python -P -c CODE ROOT`; flashbench looks after its parent itself.
@@ -70,7 +73,6 @@ def serve() -> None:
 
     for module, name, fork in (
         (forks, "Popen", fork_worker),
-        (check, "Popen", fork_checker),
         (local, "Popen", fork_task),
         (of_project, "run", fork_answer),
     ):

@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -113,7 +114,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def read_to_end(pipe: IO[bytes]) -> bytes:
+def read_to_end(pipe: IO[bytes] | socket.socket) -> bytes:
     """Read until the last process holding the other end is gone, within the time that a process may
     take to end."""
     end, said = time.monotonic() + _ENDING_SECONDS, b""

@@ -1,8 +1,9 @@
-"""The process that worker processes are forked from: it has imported torch, and computes nothing.
+"""The process that others are forked from, workers or checks of revisions: it has imported torch,
+and computes nothing.
 
-A request is one byte with the descriptors of the worker's socket, of its output, and of a socket
-that gets the worker's process number and, when it has ended, its exit status. The server ends with
-its requests, and its workers end with it.
+A request is one byte with the descriptors of the fork's socket, of its output, and of a socket that
+gets the fork's process number and, when it has ended, its exit status. The server ends with its
+requests, and its forks end with it.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import gc
 import mmap
 import os
 import selectors
+import signal
 import socket
 import sys
 import traceback
@@ -17,6 +19,7 @@ from collections.abc import Callable
 from random import SystemRandom
 from typing import Any, NoReturn
 
+from flashbench.builds.keeper import adopt_orphans, kill_descendants
 from flashbench.parent import end_with
 
 _MOST_PAGES = 1 << 20  # that a gap in the address space may have
@@ -25,14 +28,17 @@ _MOST_HEAP_PAGES = 31  # malloc maps what is larger
 _gaps: list[Any] = []  # of this process, kept
 
 
-def main(handle: int) -> None:
-    """Serve requests from the socket `handle` until the parent closes it."""
-    from flashbench.measuring import worker
-
+def main(handle: int, work: Callable[[int], None], *, sweeps: bool = False) -> None:
+    """Serve requests from the socket `handle` until the parent closes it. work: what each fork does
+    with its socket. sweeps: it forks one at a time, and ends what that one started, wherever it
+    went, before it reports its end."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 1)  # what the import prints, and how it fails, is in the first worker's output
+    os.dup2(nowhere, 1)  # what the import prints, and how it fails, is in the first fork's output
     os.dup2(nowhere, 2)
-    gc.freeze()  # collections in workers would otherwise copy the pages of torch's objects
+    gc.freeze()  # collections in forks would otherwise copy the pages of torch's objects
+    if sweeps:
+        adopt_orphans()
+        signal.signal(signal.SIGTERM, lambda *_: _end(sweeps))
     requests = socket.socket(fileno=handle)
     selector = selectors.DefaultSelector()
     selector.register(requests, selectors.EVENT_READ)
@@ -41,65 +47,74 @@ def main(handle: int) -> None:
             if key.fileobj is requests:
                 request, handles, _, _ = socket.recv_fds(requests, 1, 3)
                 if not request:
-                    os._exit(0)  # taking torch down takes a second
-                _fork(worker.main, handles, selector)
+                    _end(sweeps)
+                _fork(work, handles, selector)
             else:
-                _report(key, selector)
+                _report(key, selector, sweeps)
+
+
+def _end(sweeps: bool) -> NoReturn:
+    if sweeps:
+        kill_descendants()
+    os._exit(0)  # taking torch down takes a second
 
 
 def _fork(
-    main: Callable[[int], None], handles: list[int], selector: selectors.BaseSelector
+    work: Callable[[int], None], handles: list[int], selector: selectors.BaseSelector
 ) -> None:
     server = os.getpid()
-    worker = os.fork()
-    if not worker:
-        _work(main, server, handles, selector)
+    child = os.fork()
+    if not child:
+        _be_forked(work, server, handles, selector)
     with contextlib.suppress(OSError):  # it has done so itself, or ended
-        os.setpgid(worker, worker)
+        os.setpgid(child, child)
     for handle in handles[:2]:
         os.close(handle)
     answers = socket.socket(fileno=handles[2])
     with contextlib.suppress(BrokenPipeError):
-        answers.send(str(worker).encode())
-    selector.register(os.pidfd_open(worker), selectors.EVENT_READ, (worker, answers))
+        answers.send(str(child).encode())
+    selector.register(os.pidfd_open(child), selectors.EVENT_READ, (child, answers))
 
 
-def _report(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
-    worker, answers = key.data
-    code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+def _report(key: selectors.SelectorKey, selector: selectors.BaseSelector, sweeps: bool) -> None:
+    child, answers = key.data
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     selector.unregister(key.fileobj)
     os.close(key.fd)
+    if sweeps:
+        kill_descendants()
     with answers, contextlib.suppress(BrokenPipeError):
         answers.send(str(code).encode())
 
 
-def _work(
-    main: Callable[[int], None], server: int, handles: list[int], selector: selectors.BaseSelector
+def _be_forked(
+    work: Callable[[int], None], server: int, handles: list[int], selector: selectors.BaseSelector
 ) -> NoReturn:
-    """Be a worker, like one that was started by itself."""
+    """Be like a process that was started by itself."""
     code = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         end_with(server)
         os.setpgid(0, 0)  # the parent kills the group
         connection, output, answers = handles
         os.dup2(output, 1)
         os.dup2(output, 2)
-        for key in selector.get_map().values():  # of the server and of other workers
+        for key in selector.get_map().values():  # of the server and of other forks
             os.close(key.fd)
             if key.data:
                 key.data[1].close()
+        selector.close()
         os.close(output)
         os.close(answers)
         _move()
-        sys.path[0] = ""  # candidates are found from the current directory, as by `python -m`
-        main(connection)
+        work(connection)
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     except BaseException:
         traceback.print_exc()
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(Exception):  # the stream may be another by now
             sys.stdout.flush()
         os._exit(code)
 

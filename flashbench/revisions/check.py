@@ -1,36 +1,45 @@
 """Check whether a built revision can be imported and computes correctly, in separate processes, as
 a worker would.
 
-One server (flashbench/revisions/check_server.py) imports torch once and forks a process per
-revision, so a hundred revisions do not cost a hundred imports of torch.
+One server imports torch once and forks a process per revision (check_process.py), so a hundred
+revisions do not cost a hundred imports of torch.
 """
 
 import contextlib
+import io
 import json
 import os
 import re
 import select
+import socket
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import msgspec
-from msgspec.structs import replace
 
-from flashbench import own_python
 from flashbench.builds import diagnosis, running
 from flashbench.builds.builder import TIMEOUT_SECONDS
 from flashbench.builds.content import libraries
 from flashbench.builds.diagnosis import Status
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
+from flashbench.builds.supervise import Log
 from flashbench.errors import NotMeasuredError
-from flashbench.revisions.check_server import CheckRequest
+from flashbench.measuring.forks import Forked, Forks
+from flashbench.revisions import jit
+from flashbench.revisions.check_process import CheckRequest
 from flashbench.revisions.computed import ATTENTION, WhatIsComputed
 
-_BOOTSTRAP = "from flashbench.revisions.check_server import main; del sys.path[0]; main()"
+SERVER = (
+    "from flashbench.revisions.check_process import serve; del sys.path[0]; serve(int(sys.argv[1]))"
+)
 _STARTING_SECONDS = 300.0  # of the server: importing torch on a busy machine
-_ANSWERING_SECONDS = 60.0  # beyond the time limits of what it runs, before it is given up
+_ENDING_SECONDS = 60.0  # of a killed check, before its server is given up
+_STEP_SECONDS = 0.05
+_CHUNK = 1 << 16  # and the most that is read of a check's answers
+_WORDS = ("error", "wrong", "refused", "checked", "absent", "compilers", "at")
 _MOST_EXITS = 64  # calls that may end their process before the rest is not tried
 _TRIES = 2  # of a revision that ends the server: something else may have
 _NO_TORCH = "No module named 'torch'"
@@ -68,7 +77,7 @@ class Checker:
         seconds for both while torch compiles an extension of it."""
         self.timeout = timeout
         self.compiling = max(timeout, compiling)
-        self._server: subprocess.Popen[bytes] | None = None
+        self._forks = Forks(SERVER, sweeps=True)
 
     def __enter__(self) -> Self:
         return self
@@ -78,25 +87,14 @@ class Checker:
 
     def close(self) -> None:
         """End the server, and any running check."""
-        if self._server is not None:
-            assert self._server.stdin is not None
-            assert self._server.stdout is not None
-            self._server.stdin.close()  # it kills what it runs, and ends
-            try:
-                self._server.wait(5)
-            except subprocess.TimeoutExpired:
-                self._server.kill()
-                self._server.wait()
-            running.read_to_end(self._server.stdout)  # at its end no process of the server is left
-            self._server.stdout.close()
-            self._server = None
+        self._forks.end()
 
     def loads(self, import_root: Path, spec: str, log: Path, tree: str = "") -> LoadResult:
         """Status "built" if `module:function` can be imported from an import root, else how it
         fails and why. log: a file to write, for what the import prints. tree: the working tree;
         importing from it is an error. Raises NotMeasuredError if it needs torch, which is not
         installed."""
-        reply = self._ask(CheckRequest(str(import_root), spec, str(log), tree))
+        reply = self._ask(CheckRequest(str(import_root), spec, tree), log)
         if "error" not in reply:
             return LoadResult(*self._ended(reply, log, "loading", "import error"))
         error = reply["error"]
@@ -122,14 +120,13 @@ class Checker:
         request = CheckRequest(
             str(import_root),
             spec,
-            str(log),
             correct=True,
             cases=list(cases),
             operation=operation,
             ended=ended,
         )
         while True:
-            reply = self._ask(request)
+            reply = self._ask(request, log)
             at = str(reply.get("at") or "")
             exited = "wrong" not in reply and (reply.get("code") or 0) > 0
             if not exited or not at or at in ended or len(ended) == _MOST_EXITS:
@@ -160,14 +157,13 @@ class Checker:
         request = CheckRequest(
             str(import_root),
             spec,
-            str(log),
             warm=True,
             cases=list(cases),
             operation=operation,
             threads=threads,
         )
         with contextlib.suppress(NotMeasuredError):  # no such device: launches say so
-            self._ask(request)
+            self._ask(request, log)
 
     def _ended(
         self, reply: dict[str, Any], log: Path, what: str, status: Status
@@ -184,67 +180,101 @@ class Checker:
         last = next((line for line in reversed(lines) if line.strip()), "")
         return status, f"{what} ended with exit code {code}: {last[:300]}".removesuffix(": ")
 
-    def _ask(self, request: CheckRequest) -> dict[str, Any]:
-        request = replace(request, timeout=self.timeout, compiling=self.compiling)
+    def _ask(self, request: CheckRequest, log: Path) -> dict[str, Any]:
+        """The process's answers, and its exit code as "code" (negative: a signal; None: it was
+        stopped), its output in the log. Raises StoppedError after `running.stop_all`."""
         for _ in range(_TRIES):
-            answer, code = self._answer(msgspec.json.encode(request) + b"\n")
-            if answer:
-                break
-        else:  # twice by the same revision: not by chance
-            how = f"exit code {code}" if code >= 0 else signal_name(-code)
-            return {"checker": f"it ended with {how}"}
-        reply: dict[str, Any] = json.loads(answer)
-        if "absent" in reply:
-            raise NotMeasuredError(f"--case: there is no {reply['absent']} device here")
-        if "unwritable" in reply:
-            raise OSError(reply["unwritable"], os.strerror(reply["unwritable"]))
-        return reply
-
-    def _answer(self, request: bytes) -> tuple[bytes, int]:
-        """The server's line; b"" and its exit code if it ended, or was killed, before it answered.
-        Raises StoppedError after `running.stop_all`."""
-        if running.stopped():
-            raise running.StoppedError
-        server = self._server or self._start()
-        assert server.stdin is not None
-        answer = b""
-        with contextlib.suppress(OSError), running.stoppable(server.pid):
-            server.stdin.write(request)
-            server.stdin.flush()
-            answer = self._line(server, _ANSWERING_SECONDS + self.compiling + 2 * self.timeout)
-        if answer.endswith(b"\n"):
-            return answer, 0
-        self.close()
-        if running.stopped():
-            raise running.StoppedError
-        return b"", server.returncode
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        server = subprocess.Popen(
-            running.kept(own_python.command(_BOOTSTRAP)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=running.environment(),
-            start_new_session=True,  # Ctrl-C in the terminal is for the parent to handle
-        )
-        self._server = server
-        with running.stoppable(server.pid):
-            ready = self._line(server, _STARTING_SECONDS)
-        if not ready:
-            self.close()
             if running.stopped():
                 raise running.StoppedError
-            raise NotMeasuredError(
-                "the process that checks built revisions does not start; is `python -c 'import "
-                "torch'` right?"
-            )
-        return server
+            with log.open("wb") as file:
+                reply, code = self._answers(request, Log(file.fileno()))
+            if reply:
+                break
+        else:  # twice by the same revision: not by chance
+            if code is None:
+                raise NotMeasuredError(
+                    "the process that checks built revisions does not start; is `python -c 'import "
+                    "torch'` right?"
+                )
+            how = f"exit code {code}" if code >= 0 else signal_name(-code)
+            return {"checker": f"it ended with {how}"}
+        if "absent" in reply:
+            raise NotMeasuredError(f"--case: there is no {reply['absent']} device here")
+        return reply
 
-    def _line(self, server: subprocess.Popen[bytes], seconds: float) -> bytes:
-        assert server.stdout is not None
-        ready, _, _ = select.select([server.stdout], [], [], seconds)
-        return server.stdout.readline() if ready else b""
+    def _answers(self, request: CheckRequest, log: Log) -> tuple[dict[str, Any], int | None]:
+        """As for `_ask`. Nothing if the server ended first: its exit code, None if it never
+        forked."""
+        reply: dict[str, Any] = {}
+        ours, theirs = socket.socketpair()
+        reader, writer = os.pipe()
+        with ours, io.FileIO(reader):
+            with theirs, io.FileIO(writer, "w"):
+                fork = self._forks.start(theirs, writer)
+            try:
+                with running.stoppable(fork.server.pid):
+                    started = fork.started(_STARTING_SECONDS)
+                    if started:
+                        with contextlib.suppress(OSError):  # it has ended
+                            ours.sendall(msgspec.json.encode(request) + b"\n")
+                        with contextlib.suppress(subprocess.TimeoutExpired):  # the server hangs
+                            reply = self._watch(
+                                fork, ours.fileno(), reader, log, request.import_root
+                            )
+            finally:
+                if not reply:
+                    self.close()
+                log.end()
+        if not reply and running.stopped():
+            raise running.StoppedError
+        return reply, fork.server.end() if started and not reply else None
+
+    def _watch(
+        self, fork: Forked, answers: int, prints: int, log: Log, import_root: str
+    ) -> dict[str, Any]:
+        """As for `_ask`; nothing if the server ended first."""
+        said = bytearray()
+        sinks = {answers: said.extend, prints: log.add}
+        end = time.monotonic() + self.timeout
+        last = end + self.timeout  # of the import and the calls, reported one after the other
+        compiled = time.monotonic() + self.compiling
+        code: int | None = None
+        while True:
+            ready, _, _ = select.select([*sinks, fork.fileno()], [], [], _STEP_SECONDS)
+            for handle in sinks.keys() & ready:
+                if not (part := _read(handle)):  # it closed its end, but may be alive
+                    del sinks[handle]
+                else:
+                    sinks[handle](part)
+                    if handle == answers:
+                        end = min(time.monotonic() + self.timeout, last)
+            del said[_CHUNK:]
+            if fork.fileno() in ready:
+                code = fork.wait(0)
+                break
+            if time.monotonic() > end:
+                if time.monotonic() > compiled or not jit.is_compiling(Path(import_root)):
+                    fork.kill(_ENDING_SECONDS)
+                    break
+                end = last = time.monotonic() + self.timeout
+        for handle, sink in sinks.items():
+            os.set_blocking(handle, False)
+            while part := _read(handle):
+                sink(part)
+        reply: dict[str, Any] = {}
+        for line in said[:_CHUNK].splitlines():
+            with contextlib.suppress(ValueError, TypeError):
+                reply |= json.loads(line)
+        # A revision can write there too: its messages are treated as mere text.
+        words = {key: value and str(value) for key, value in reply.items() if key in _WORDS}
+        return {} if fork.lost else words | {"code": code}
+
+
+def _read(handle: int) -> bytes:
+    try:
+        return os.read(handle, _CHUNK)
+    except (BlockingIOError, ConnectionResetError):
+        return b""
 
 
 def _status(error: str, import_root: Path, spec: str) -> tuple[Status, str]:

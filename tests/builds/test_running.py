@@ -50,7 +50,7 @@ def test_nothing_is_checked_after_a_stop(tmp_path: Path) -> None:
     with Checker() as checker:
         with pytest.raises(running.StoppedError):
             checker.loads(tmp_path, "kernel:attention", tmp_path / "log.txt")
-        assert checker._server is None
+        assert checker._forks._server is None
 
 
 # Starts two processes that leave its session, one of them without its environment, and writes down

@@ -131,9 +131,9 @@ def test_end_of_the_server_is_survived(
     place = import_root(tmp_path, "x = 1\nattention = len\n")
     for _ in range(2):
         assert bare_checker.loads(place, "kernel:attention", tmp_path / "log") == ("built", "", ())
-        assert bare_checker._server is not None
-        os.kill(bare_checker._server.pid, signal.SIGKILL)
-    monkeypatch.setattr(check, "_BOOTSTRAP", "raise SystemExit(1)")
+        assert bare_checker._forks._server is not None
+        os.kill(bare_checker._forks._server.pid, signal.SIGKILL)
+    monkeypatch.setattr(check, "SERVER", "raise SystemExit(1)")
     with Checker() as checker, pytest.raises(NotMeasuredError, match="does not start"):
         checker.loads(place, "kernel:attention", tmp_path / "log")
 
