@@ -12,9 +12,11 @@ pytest.importorskip("axe_playwright_python", reason="no axe: pip install flashbe
 pytestmark = pytest.mark.slow
 
 AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text()
-# Rules of WCAG 2.0 to 2.2, levels A and AA; style sheets are not fetched again.
+# Rules of WCAG 2.0 to 2.2, levels A and AA, with the size of targets; style sheets
+# are not fetched again.
 RUN = """() => axe.run(document, {
   runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], preload: false,
+  rules: { "target-size": { enabled: true } },
 }).then((found) => found.violations.map(
   (one) => [one.id, one.nodes.map((node) => node.html.slice(0, 200))]))"""
 

@@ -4,7 +4,7 @@
 
 {
   const { element, digits, address, content } = flashbench;
-  const ROW = 22; // pixels per row with a name
+  const ROW = 24; // pixels per row with a name: no smaller, because names are links
   const NAMED = 60; // rows; with more there is no room for names
   const SHADES = 64; // of each colour
   const TALL = 900; // about the pixels of all rows without names
@@ -89,7 +89,7 @@
       for (const c of heat.broken) {
         if (speed.every((some) => some[c] === null)) pen.fillRect(edges[c] + Math.floor(wide / 2) - 1, 0, 2, canvas.height);
       }
-      const scale = [1 / most, 1, most].map((one) => Number(digits(one)));
+      const scale = [1 / most, 1, most].map((one) => Number(one.toPrecision(2)));
       key.replaceChildren(pinned < 0 ? `Speed-up over ${content.baseline}: ` : `Speed over that at ${hashOf(pinned)}: `,
         ...["slow", "same", "fast"].map((one, i) => element("span", { class: `swatch ${one}` }, `${scale[i]}×`)),
         " (log scale, darker is slower); blank: not measured; a thin line: no results.");
