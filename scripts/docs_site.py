@@ -68,13 +68,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """The one script that the theme loads from another host is in docs/assets/."""
-    here = posixpath.relpath(SHIM, posixpath.dirname(page.file.dest_uri) or ".")
-    return output.replace(FOREIGN_SHIM, here)
+    return _finished(output, posixpath.relpath(SHIM, posixpath.dirname(page.file.dest_uri) or "."))
 
 
 def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
     """The same for the page of addresses that lead nowhere."""
-    return output_content.replace(FOREIGN_SHIM, SHIM)
+    return _finished(output_content, SHIM)
+
+
+def _finished(html: str, shim: str) -> str:
+    """The page with its own script, and a name for the dialog that the theme leaves without one."""
+    return html.replace(FOREIGN_SHIM, shim).replace(
+        'role="dialog"', 'role="dialog" aria-label="Search"'
+    )
 
 
 def _moved(text: str, folder: Path, place: str) -> str:

@@ -116,3 +116,18 @@ def test_it_is_read_and_searched_from_disk(browser: "Browser", built: Path) -> N
     assert "bisect" in page.locator(".md-search-result__list").text_content().lower()
     assert visited.complaints == []
     visited.close()
+
+
+def test_axe_finds_nothing(browser: "Browser", built: Path) -> None:
+    """No violation of WCAG 2 A and AA on a page of text, links, code and tables, light and dark."""
+    from pages.browser import Visit
+    from pages.test_accessibility import violations
+
+    visited = Visit(browser, built)
+    page = visited.open("profiling.html")
+    for scheme, drawn in {"light": "default", "dark": "slate"}.items():
+        page.emulate_media(color_scheme=scheme)
+        page.locator(f"body[data-md-color-scheme={drawn}]").wait_for()
+        assert violations(page) == [], scheme
+    assert visited.complaints == []
+    visited.close()
