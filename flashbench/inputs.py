@@ -45,7 +45,7 @@ def open_input(path: Path) -> BinaryIO:
     """
     number = descriptor(path)
     if number is not None:
-        return io.BytesIO(_read_open(number))
+        return io.BytesIO(_read_open(number, os.fstat(number).st_ino))
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         _require_regular(handle)
@@ -93,8 +93,8 @@ def reason(error: Exception) -> str:
     return "no file can have this name" if isinstance(error, ValueError) else str(error)
 
 
-@cache  # a second read of a pipe gives the same bytes
-def _read_open(number: int) -> bytes:
+@cache  # a second read of a pipe gives the same bytes; another pipe may get its number
+def _read_open(number: int, _pipe: int) -> bytes:
     if not stat.S_ISFIFO(os.fstat(number).st_mode):
         _require_regular(number)
     parts: list[bytes] = []

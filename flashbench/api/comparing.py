@@ -1,6 +1,7 @@
 """Compare from Python: `flashbench.compare`."""
 
-from collections.abc import Collection, Sequence
+import inspect
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -8,28 +9,30 @@ from flashbench import operations
 from flashbench.api.arguments import checked
 from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
 from flashbench.api.measuring import finished, measuring
-from flashbench.api.run import Run, load
+from flashbench.api.run import Run
 from flashbench.api.verdicts import Verdicts
 from flashbench.case import DtypeName
+from flashbench.comparing.files import ONLY_REVISIONS, is_file, judge, require_files
+from flashbench.comparing.rule import Rule
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import new_run_file
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress, Silent, make_progress
 from flashbench.operations.chosen import chosen
-from flashbench.other_tools.judge import report_foreign
-from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, Report, report_two
+from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, Report
 from flashbench.revisions import WORKTREE, read
 from flashbench.revisions.announced import build_all
 from flashbench.revisions.built import plan_of_builds
 from flashbench.revisions.project import processes_for
 from flashbench.runfile import Pair, Processes, RunFile
-from flashbench.suites.comparing import SuiteRequest, compare_suites
+from flashbench.suites.comparing import NOT_OF_SUITES, SuiteRequest, compare_suites
 from flashbench.suites.judging import report_suite
-from flashbench.suites.suite_file import is_suite
-from flashbench.suites.suite_file import load as load_suite
 from flashbench.until_decided import measure_pair
 
 Side = str | Path | Run
+_OF_FILES = {"a", "b", "metric", "tolerance", "confidence", "allow", "progress"}
+_NOT_OF_SUITES = {"metric", "cases", "operation", "dtypes", "causal", "layout", "device", "samples"}
+_NOT_OF_SUITES |= {"min_sample", "seed", "threads", "processes"}
 
 
 @checked("compare")
@@ -71,18 +74,24 @@ def compare(
     metric, tolerance, confidence: how to decide; None: as a file of two revisions was decided, else
     0.01 (1 %) and 0.95. allow: "different-machine". asv,
     pytest: of two revisions measure the benchmarks that a regular expression finds in the asv suite
-    here, or these tests with pytest-benchmark; cases, dtypes and so on are then not used. The rest
+    here, or these tests with pytest-benchmark, which have cases and samples of their own. The rest
     is for revisions, as for `measure`; launches: at most, per case; path: the run file, by default
     compare-<date>-<time>.json.
 
     Raises InvalidInputError; NotMeasuredError if a build fails or nothing could be measured;
     KeyboardInterrupt as `measure` does.
     """
+    given = _given(locals())
     for side in (a, WORKTREE if b is None else b):
         if not isinstance(side, str | Path | Run) or side == "":
             raise InvalidInputError(f"{side!r:.80} is no run, file or revision")
-    if _is_measured(a) or _is_measured(b):
-        return _judged(a, b, metric, tolerance, confidence, allow)
+    names = [one.path if isinstance(one, Run) else one for one in (a, b) if one is not None]
+    if asv or pytest:
+        _refuse(given & _NOT_OF_SUITES, NOT_OF_SUITES)
+    elif any(map(is_file, names)):
+        _refuse(given - _OF_FILES, ONLY_REVISIONS)
+        require_files(*names)
+        return _judged(a, b, Rule(metric, tolerance, confidence), allow)
     tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
     confidence = 1 - DEFAULT_ALPHA if confidence is None else confidence
     alpha = 1 - confidence
@@ -153,51 +162,24 @@ def _of_same(a: str, b: str, tolerance: float, alpha: float) -> Verdicts:
     return Verdicts(Report((), [], [], {}, tolerance, alpha), same_build=f"{a} against {b}")
 
 
-def _is_measured(side: Side | None) -> bool:
-    """A run, a file, or a folder of files."""
-    if isinstance(side, str):
-        side = Path(side)
-        return side.is_file() or side.suffix == ".json" or any(side.glob("*.json"))
-    return side is not None
+def _judged(a: Side, b: Side | None, said: Rule, allow: Collection[str]) -> Verdicts:
+    found = judge(_measured(a), None if b is None else _measured(b), said, allow=allow)
+    if isinstance(found, Report):
+        return Verdicts(found)
+    return Verdicts(found.report, found)
 
 
-def _judged(
-    a: Side,
-    b: Side | None,
-    metric: str | None,
-    tolerance: float | None,
-    confidence: float | None,
-    allow: Collection[str],
-) -> Verdicts:
-    if isinstance(b, str) and not _is_measured(b):
-        raise InvalidInputError(f"{b}: no such file; {a} is one, so both must be")
-    if isinstance(a, str) and not _is_measured(a):
-        raise InvalidInputError(f"{a}: no such file; {b} is one, so both must be")
-    if b is None and not isinstance(a, Run) and is_suite(Path(a)):
-        own = None if confidence is None else 1 - confidence
-        found = report_suite(load_suite(Path(a)), tolerance, own)
-        return Verdicts(found.report, found)
-    limit = DEFAULT_TOLERANCE if tolerance is None else tolerance
-    alpha = DEFAULT_ALPHA if confidence is None else 1 - confidence
-    if not isinstance(a, Run) and not isinstance(b, Run):
-        foreign = report_foreign(
-            Path(a),
-            None if b is None else Path(b),
-            metric=metric,
-            against="sdpa",
-            tolerance=limit,
-            alpha=alpha,
-            allow=allow,
-        )
-        if foreign is not None:
-            return Verdicts(foreign.report, foreign)
-    if b is None:
-        only = a if isinstance(a, Run) else load(a)
-        return only.compare(metric=metric, tolerance=tolerance, confidence=confidence)
-    return Verdicts(
-        report_two(_file(a), _file(b), metric=metric, tolerance=limit, alpha=alpha, allow=allow)
-    )
+def _measured(side: Side) -> Path | RunFile:
+    return side.file if isinstance(side, Run) else Path(side)
 
 
-def _file(side: Side) -> RunFile:
-    return side.file if isinstance(side, Run) else load(side).file
+def _given(arguments: Mapping[str, object]) -> set[str]:
+    """The names of arguments that are not the defaults."""
+    known = inspect.signature(compare).parameters
+    return {name for name, value in arguments.items() if value != known[name].default}
+
+
+def _refuse(names: Collection[str], why: str) -> None:
+    """Raise InvalidInputError if something is given that would be ignored."""
+    if names:
+        raise InvalidInputError(f"{min(names)} {why}")

@@ -7,8 +7,9 @@ from flashbench.api.arguments import checked, one_of
 from flashbench.api.shown import Shown, View, dataframe
 from flashbench.api.verdicts import Verdicts
 from flashbench.cli.parameter_types import PathType
+from flashbench.comparing.rule import Rule, rule_of
 from flashbench.cost.spent import Spent
-from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, report_one
+from flashbench.report import report_one
 from flashbench.run_reader import load as read
 from flashbench.runfile import RunFile
 from flashbench.table import Document
@@ -63,18 +64,8 @@ class Run(Shown):
         against A. tolerance (0.01 is 1 %) and confidence (0.95) default to those that a comparison
         of revisions was decided by. Two runs: `flashbench.compare(a, b)`. Raises NotMeasuredError
         if there is nothing to compare."""
-        pair = self.file.pair
-        alpha = DEFAULT_ALPHA if pair is None else 1 - pair.confidence
-        limit = DEFAULT_TOLERANCE if pair is None else pair.tolerance
-        return Verdicts(
-            report_one(
-                self.file,
-                metric=metric or (pair and pair.metric) or None,
-                against=against,
-                tolerance=limit if tolerance is None else tolerance,
-                alpha=alpha if confidence is None else 1 - confidence,
-            )
-        )
+        rule = rule_of(self.file, Rule(metric, tolerance, confidence))
+        return Verdicts(report_one(self.file, against=against, **rule.arguments))
 
     @checked(view=one_of(View | Literal["samples"]))
     def to_dataframe(self, view: View | Literal["samples"] = "speedup") -> "DataFrame":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.measuring import is_given, refuse_given, tell
+from flashbench.cli.measuring import refuse_given, tell
 from flashbench.cli.options import (
     ARRANGEMENT,
     RULE,
@@ -20,15 +20,13 @@ from flashbench.cli.options import (
     report_options,
     run_file_options,
 )
-from flashbench.cli.output import arranged, deliver, judging_options, wants_times
-from flashbench.errors import Exit, InvalidInputError
-from flashbench.inputs import descriptor
+from flashbench.cli.output import arranged, deliver, rules_of, wants_times
+from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.other_tools.judge import ForeignReport
-    from flashbench.report import Report
     from flashbench.table import Document
 
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
@@ -93,7 +91,8 @@ _REPORTS = ("markdown", "json", "github", "junit")
 @build_options()
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    from flashbench.errors import NotMeasuredError
+    from flashbench.comparing.files import ONLY_REVISIONS, is_file, judge, require_files
+    from flashbench.report import Report
     from flashbench.verdict import exit_code
     from flashbench.views import speedup
 
@@ -102,17 +101,15 @@ def command(context: click.Context, /, **options: Any) -> int:
         raise InvalidInputError("an empty argument names no file and no revision")
     if options["asv"] is not None or options["tests"]:
         return _of_suites(context, options)
-    if _is_file(a) or (b is not None and _is_file(b)):
-        refuse_given(
-            context,
-            lambda name: name not in _OF_FILES,
-            "is for measuring two revisions; drop it, or name revisions instead of files",
-        )
-        _require_files(a, b)
-        judged = _of_other_tools(options)
-        if judged is not None:
+    if is_file(a) or (b is not None and is_file(b)):
+        refuse_given(context, lambda name: name not in _OF_FILES, ONLY_REVISIONS)
+        require_files(a, b)
+        rules = rules_of(options)
+        shared = {name: options[name] for name in ("against", "allow")}
+        judged = judge(Path(a), None if b is None else Path(b), *rules, **shared)
+        if not isinstance(judged, Report):
             return _deliver_judged(judged, options)
-        report = _of_files(options)
+        report = judged
     else:
         from flashbench.cli.compare_revisions import compare_revisions
         from flashbench.views import unmeasured
@@ -168,74 +165,3 @@ def _deliver_judged(judged: "ForeignReport", options: dict[str, Any]) -> int:
 
 def _deliver(table: "Document", options: dict[str, Any]) -> None:
     deliver(arranged(table, options), options["output_format"], options["output"], options["plot"])
-
-
-def _is_file(text: str) -> bool:
-    """A file of any kind, a folder of run files, or a name that can only mean a file."""
-    path = Path(text)
-    try:
-        return (
-            (path.exists() and not path.is_dir())  # a pipe too: its reader reports what it is
-            or text.endswith((".json", "/"))
-            or descriptor(path) is not None
-            or any(path.glob("*.json"))
-        )
-    except (OSError, ValueError):  # too long for a path, or malformed
-        return False
-
-
-def _require_files(a: str, b: str | None) -> None:
-    for side, other in ((a, b), (b, a)):
-        if side is not None and other is not None and not _is_file(side):
-            raise InvalidInputError(f"{side}: no such file; {other} is one, so both must be")
-
-
-def _of_other_tools(options: dict[str, Any]) -> "ForeignReport | None":
-    """The report of files from asv, pytest-benchmark or pyperf, or of a folder of files; None if
-    neither."""
-    from flashbench.other_tools.judge import report_foreign
-    from flashbench.suites import suite_file
-
-    if options["b"] is None and suite_file.is_suite(Path(options["a"])):
-        return _of_suite_file(Path(options["a"]))
-    return report_foreign(
-        Path(options["a"]),
-        None if options["b"] is None else Path(options["b"]),
-        metric=options["metric"],
-        against=options["against"],
-        tolerance=options["tolerance"],
-        alpha=1 - options["confidence"],
-        allow=options["allow"],
-    )
-
-
-def _of_suite_file(path: Path) -> "ForeignReport":
-    """The verdicts of an earlier --asv or --pytest, by the rule that ended it unless flags say
-    otherwise."""
-    from flashbench.suites import suite_file
-    from flashbench.suites.judging import report_suite
-
-    context = click.get_current_context()
-    given = context.params
-    own = {
-        name: given[name] if is_given(context, name) else None
-        for name in ("tolerance", "confidence")
-    }
-    alpha = None if own["confidence"] is None else 1 - own["confidence"]
-    return report_suite(suite_file.load(path), own["tolerance"], alpha)
-
-
-def _of_files(options: dict[str, Any]) -> "Report":
-    from flashbench.report import report_one, report_two
-    from flashbench.run_reader import load
-
-    a, b = Path(options["a"]), options["b"] and Path(options["b"])
-    if b is None:
-        run = load(a)
-        return report_one(run, against=options["against"], **judging_options(run, options))
-    if options["against"] != "sdpa":
-        raise InvalidInputError(
-            "--against best is for one run file; two are compared over the baseline"
-        )
-    runs = load(a), load(b)
-    return report_two(*runs, allow=options["allow"], **judging_options(None, options))

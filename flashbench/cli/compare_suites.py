@@ -28,13 +28,13 @@ def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignR
     """
     from flashbench.measuring.device_seconds import limit_name
     from flashbench.measuring.progress import make_progress
-    from flashbench.suites.comparing import SuiteRequest
+    from flashbench.suites.comparing import NOT_OF_SUITES, SuiteRequest
     from flashbench.suites.comparing import compare_suites as compare
     from flashbench.suites.judging import report_suite
 
     if options["asv"] and options["tests"]:
         raise InvalidInputError("--asv and --pytest are two suites: compare one, then the other")
-    refuse_given(context, _REFUSED.__contains__, "is not for --asv and --pytest: drop it")
+    refuse_given(context, _REFUSED.__contains__, NOT_OF_SUITES)
     path = options["run_file"] or new_run_file("compare")
     refuse_run_file(options["output"], path)
     a, b = options["a"], options["b"] or WORKTREE

@@ -100,11 +100,11 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
 
 def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     """Forecast a comparison of two revisions; comparing files needs no device."""
-    from flashbench.cli.compare import _is_file
+    from flashbench.comparing.files import is_file
     from flashbench.revisions import WORKTREE, read, resolve
 
     a, b = options["a"], options["b"] or WORKTREE
-    if _is_file(a) or _is_file(b):
+    if is_file(a) or is_file(b):
         raise InvalidInputError(
             f"{a}: to compare files measures nothing, so there is nothing to plan; name revisions"
         )

@@ -6,33 +6,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
+from flashbench.cli.measuring import is_given
 from flashbench.cli.report_file import write_report
 from flashbench.errors import InvalidInputError
 from flashbench.render.terminal import Terminal
 
 if TYPE_CHECKING:
+    from flashbench.comparing.rule import Rule
     from flashbench.runfile import RunFile
     from flashbench.table import Document
+
+
+def rules_of(options: dict[str, Any]) -> "tuple[Rule, Rule]":
+    """The rule on the command line, and the one for what it does not say, with settings."""
+    from flashbench.comparing.rule import Rule
+
+    context = click.get_current_context()
+    names = ("metric", "tolerance", "confidence")
+    said = {name: options[name] for name in names if is_given(context, name)}
+    return Rule(**said), Rule(**{name: options[name] for name in names})
 
 
 def judging_options(run: "RunFile | None", options: dict[str, Any]) -> dict[str, Any]:
     """Metric, tolerance and alpha of a report. Two builds measured until decided keep those that
     decided them, unless the command line overrides them."""
-    chosen = {name: options[name] for name in ("metric", "tolerance", "confidence")}
-    if run is not None and run.pair is not None:
-        measured = {
-            "metric": run.pair.metric or None,
-            "tolerance": run.pair.tolerance,
-            "confidence": run.pair.confidence,
-        }
-        context = click.get_current_context()
-        for name, value in measured.items():
-            if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-                chosen[name] = value
-    confidence = chosen.pop("confidence")
-    return {**chosen, "alpha": 1 - confidence}
+    from flashbench.comparing.rule import rule_of
+
+    return rule_of(run, *rules_of(options)).arguments
 
 
 def arranged(document: "Document", options: dict[str, Any]) -> "Document":

@@ -31,6 +31,7 @@ from flashbench.suites.judging import open_cases
 from flashbench.suites.pytest_runs import PytestPair, folder_of, node_ids
 from flashbench.suites.suite_file import SuiteCase, SuiteLaunch, SuiteRun
 
+NOT_OF_SUITES = "is not for --asv and --pytest: drop it"
 _SAVE_SECONDS = 5.0
 _TELL_SECONDS = 10.0  # of the first launch: what is left is then estimated,
 _LONG_SECONDS = 600.0  # and told if it is more than this

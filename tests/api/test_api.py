@@ -139,6 +139,18 @@ def test_two_runs_are_compared_over_the_baseline() -> None:
         judged.plot("nonesuch")
 
 
+def test_a_pipe_is_a_file() -> None:
+    """As of a shell's `<(...)`; a second one that gets the same number is another file."""
+    for name in ("a.json", "b.json"):
+        reading, writing = os.pipe()
+        content = (GOLDEN / name).read_bytes()
+        assert os.write(writing, content) == len(content)  # it fits a pipe
+        os.close(writing)
+        judged = flashbench.compare(f"/dev/fd/{reading}")
+        os.close(reading)
+        assert judged.table() == flashbench.compare(GOLDEN / name).table()
+
+
 @pytest.mark.parametrize(
     ("candidates", "cases", "why"),
     [
@@ -192,6 +204,11 @@ def test_wrong_arguments_are_one_line(candidates: Any, cases: Any, why: str) -> 
         ("compare", {"a": "HEAD", "asv": "("}, "^asv '.': not a regular expression"),
         ("compare", {"a": 5}, "5 is no run, file or revision"),
         ("compare", {"a": ""}, "'' is no run, file or revision"),
+        ("compare", {"cases": "tiny"}, "^cases is for measuring two revisions; drop it, or name"),
+        ("compare", {"path": "x.json"}, "^path is for measuring two revisions; drop it, or name"),
+        ("compare", {"a": "HEAD", "asv": "x", "samples": 5}, "^samples is not for asv and pytest"),
+        ("compare", {"b": "nosuch"}, "^nosuch: no such file; .*a.json is one, so both must be"),
+        ("compare", {"a": "nosuch/"}, "^nosuch: cannot be read: No such file"),
         ("load", {"path": None}, "path: None is not a path"),
         ("Run.compare", {"against": "zz"}, "against: 'zz' is not one of 'sdpa', 'best'"),
         ("Run.compare", {"confidence": 95}, "confidence: '95' is not a fraction "),

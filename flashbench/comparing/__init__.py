@@ -1,0 +1,1 @@
+"""What `compare` does: judge files, or build two revisions and measure them until decided."""
