@@ -20,13 +20,15 @@ FAILED = frozenset(ATTENTION[:3])
 @dataclass(frozen=True, slots=True)
 class Column:
     """key: its name in CSV and JSON (with the unit); title: its heading; identifies: whether it
-    identifies rows, so every part of a split table repeats it."""
+    identifies rows, so every part of a split table repeats it; pair: shared by columns that a
+    terminal shows together or not at all."""
 
     key: str
     title: str
     shown: Shown = "text"
     numeric: bool = True
     identifies: bool = False
+    pair: str = ""
 
 
 @dataclass(frozen=True, slots=True)

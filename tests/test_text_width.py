@@ -144,7 +144,18 @@ def test_every_terminal_shows_case_speedup_and_verdict(table: Document, width: i
         if width <= 80:  # nothing else stands between them
             assert f"{row['speedup'].text}  {row['verdict'].text}" in text
     assert text.count("●") == len(table.rows)
-    assert ("not shown: ours us" in text) == (width <= 80)
+    assert ("not shown: ours us, SDPA us" in text) == (width <= 80)
+
+
+def test_times_that_are_compared_are_shown_together(table: Document) -> None:
+    """At every width both, or neither."""
+    for width in range(60, 121):
+        heads = [
+            line
+            for line in render(table, "text", Terminal(width)).splitlines()
+            if "verdict" in line
+        ]
+        assert ("ours us" in heads[0]) == ("SDPA us" in heads[0]), width
 
 
 def test_a_wide_terminal_shows_more_columns(table: Document) -> None:

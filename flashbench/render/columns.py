@@ -1,6 +1,7 @@
 """Which columns of a table a terminal has room for, and how wide the picture beside them is."""
 
 from dataclasses import dataclass
+from itertools import groupby
 
 from flashbench.render import bars
 from flashbench.render.escape import cell, printable
@@ -55,12 +56,13 @@ def layout(document: Document, terminal: Terminal) -> Layout:
     chosen = {c.key for c in (*names, *keys)}
     others = [c for c in usual if c.key not in chosen]
     others += [c for c in columns if c.shown == "wide"]
-    for column in others:
-        trial = [c for c in columns if c.key in chosen or c is column]
-        reserve = bars.BEST if column.shown == "wide" else min(bars.LEAST, width - beside - GAP)
+    for _, alike in groupby(others, key=lambda c: c.pair or c.key):
+        pair = list(alike)
+        trial = [c for c in columns if c.key in chosen or c in pair]
+        reserve = bars.BEST if pair[0].shown == "wide" else min(bars.LEAST, width - beside - GAP)
         if taken(trial, texts) + drawn * (GAP + reserve) > width:
             break
-        chosen.add(column.key)
+        chosen |= {c.key for c in pair}
     shown = [c for c in columns if c.key in chosen]
     room = width - taken(shown, texts) - GAP
     picture = _picture(document, texts, room, terminal) if drawn else []

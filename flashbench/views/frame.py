@@ -107,7 +107,9 @@ def footer(report: Report) -> list[str]:
     for name, shift in report.overall.items():
         count = sum(1 for c in report.comparisons if c.candidate == name and c.shift)
         cases = f"{count} case{'s' * (count != 1)}"
-        lines.append(f"geometric mean of {name}: {speedup_cell(shift).text} over {cases}")
+        mean = speedup_cell(shift, interval=shift.bounded).text
+        without = "" if shift.bounded else ", without an interval: too few launches with every case"
+        lines.append(f"geometric mean of {name}: {mean} over {cases}{without}")
     if report.verdicts:
         lines.append(", ".join(f"{outcome.value} {count}" for outcome, count in _counts(report)))
     if taken := spent(report):
@@ -116,12 +118,15 @@ def footer(report: Report) -> list[str]:
 
 
 def levels(report: Report, when: str = "") -> str:
-    """Confidence, the family of intervals it covers, and the tolerance. when: the intervals
-    hold."""
-    count = sum(1 for comparison in report.comparisons if comparison.shift)
-    family = f"{count} comparisons together" if count > 1 else "the comparison"
-    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}{when}; " if count else ""
-    return f"{intervals}tolerance {percentage(report.tolerance)}"
+    """Confidence, the family of intervals it covers, why some have no ends, and the tolerance.
+    when: the intervals hold."""
+    shifts = [one.shift for one in report.comparisons if one.shift]
+    family = f"{len(shifts)} comparisons together" if len(shifts) > 1 else "the comparison"
+    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}{when}; " if shifts else ""
+    endless = (
+        "" if all(one.bounded for one in shifts) else "[?, ?]: too few launches for an interval; "
+    )
+    return f"{intervals}{endless}tolerance {percentage(report.tolerance)}"
 
 
 def verdict_cells(comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
