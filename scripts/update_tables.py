@@ -2,7 +2,8 @@
 
 `<!-- table: ARGUMENTS -->` is `flashbench show ARGUMENTS`, `<!-- targets: FILE -->` is
 `experiments/cpu_targets.py --from FILE`, and `<!-- means: ARGUMENTS, ARGUMENTS -->` one line with
-the geometric mean of each `flashbench show ARGUMENTS`.
+the geometric mean of each `flashbench show ARGUMENTS`. "up to N TFLOP/s in DTYPE on an NVIDIA
+H200" is the highest rate of flashbench in results/h200.json.
 """
 
 import json
@@ -16,6 +17,7 @@ TEXTS = ["README.md", "docs/results.md", "docs/lab/cuda-kernels.md", "docs/lab/c
 _TABLE = re.compile(
     r"(<!-- (table|targets|means): ([^>]+) -->\n).*?(<!-- end of table -->)", re.DOTALL
 )
+BEST = re.compile(r"up to \d+ TFLOP/s in \w+ on an NVIDIA H200")
 
 
 def rendered(match: re.Match[str]) -> str:
@@ -53,8 +55,17 @@ def printed(*command: str) -> str:
 
 
 def updated(text: str) -> str:
-    """A page with its tables regenerated from the run files."""
-    return _TABLE.sub(rendered, text)
+    """A page with its tables and best rate regenerated from the run files."""
+    return BEST.sub(lambda _: best("results/h200.json"), _TABLE.sub(rendered, text))
+
+
+def best(file: str) -> str:
+    """The highest rate in a run file, in words."""
+    table = json.loads(printed("-m", "flashbench", "show", file, "--format", "json"))
+    row = max(table["rows"], key=lambda one: one["candidate_tflops"] or 0)
+    dtype = next(word for word in row["case"].split("-") if word in ("fp16", "bf16", "fp32"))
+    machine = table["header"][0].partition(", torch ")[0]
+    return f"up to {row['candidate_tflops']:.0f} TFLOP/s in {dtype} on an {machine}"
 
 
 def main() -> None:

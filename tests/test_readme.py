@@ -38,11 +38,12 @@ def printed(*command: str) -> str:
     return done.stdout
 
 
-def test_the_line_of_geometric_means_follows_from_the_run_files(
+def test_geometric_means_and_the_best_rate_follow_from_the_run_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a change of results: python scripts/update_tables.py."""
     assert "<!-- means: " in README
+    assert update_tables.BEST.search(README)
     monkeypatch.setattr(update_tables, "printed", printed)
     assert update_tables.updated(README) == README
 
