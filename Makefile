@@ -61,6 +61,8 @@ gpu: $(VENV)/.built-ON $(VENV)/.has-gpu
 # Builds and measures the listed commits on this machine, and keeps them; again, it goes on.
 history: $(DEVICES:%=history-%)
 
+# The roofs of the site's rooflines are measured first, by as many threads.
+history-cpu: PEAK := OMP_NUM_THREADS=4
 history-cpu: COMMITS := cpu-commits.txt
 history-cpu: CASES := --dtype fp32 --dtype bf16 --threads 4 --shape 1,8,128,64 --shape 1,8,512,64 \
     --launches 14 --samples 4
@@ -68,8 +70,9 @@ history-cuda: COMMITS := commits.txt
 history-cuda: CASES := --dtype bf16 --metric gpu_warm --metric wall --shape 1,1,128,64 \
     --shape 1,8,512,64 --shape 4,16,1024,128 --shape 2,16,2048,128 --shape 1,16,4096,64 \
     --launches 10 --samples 8
-history-%: $(VENV)/.has-history
+history-%: $(VENV)/.has-history $(VENV)/.built-$(BENCH_CUDA)
 	@mkdir -p .asv
+	$(PEAK) $(VENV)/bin/python -m flashbench info --peak
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m flashbench backfill \
 	    --list $(HISTORY)/$(COMMITS) --device $* $(CASES) \
 	    --machine $(MACHINE) --results $(HISTORY)/asv -o .asv/backfill-$(MACHINE)-$*.json

@@ -2,7 +2,8 @@
 
 One JSON file per commit and environment: `.asv/flashbench/MACHINE/COMMIT-ENVIRONMENT.json`, or for
 another results folder `RESULTS/.flashbench/MACHINE/...`. The run files of the same measurement lie
-beside it with the suffixes `.cpu.json` and `.cuda.json`.
+beside it with the suffixes `.cpu.json` and `.cuda.json`, and so does `machine.json`, the machine's
+peak rates.
 """
 
 import re
@@ -83,12 +84,17 @@ def run_path(record: Path, device: str) -> Path:
     return record.with_suffix(f".{device}.json")
 
 
+def machine_path(results: Path, machine: str) -> Path:
+    """The path of a machine's profile, which has its peak rates."""
+    return _folder(results.absolute(), machine) / "machine.json"
+
+
 def paths(results: Path, machine: str) -> list[Path]:
     """The paths of a machine's records."""
     folder = path_of(results, machine, "", "").parent
     # Run files lie beside them, with the device in the name.
     return sorted(
-        path for path in folder.glob("*.json") if not path.stem.endswith((".cpu", ".cuda"))
+        path for path in folder.glob("*-*.json") if not path.stem.endswith((".cpu", ".cuda"))
     )
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 
 from flashbench import locks
+from flashbench import machine as machine_profile
 from flashbench.candidates import OUR_CALLABLE, OURS, name_of
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import machines, names
-from flashbench.history.commit_record import path_of
+from flashbench.history.commit_record import machine_path, path_of
 from flashbench.history.owners import owners
 from flashbench.profile.differences import differences
 from flashbench.profile.model import CaseProfile, Subject, load, save
@@ -49,7 +50,7 @@ def keep(
     machine: str | None = None,
     commit: str | None = None,
 ) -> list[Path]:
-    """Store each candidate's profile at its commit, replacing an earlier one.
+    """Store each candidate's profile at its commit, replacing an earlier one, and the peak rates.
 
     file: the profile, with its raw reports beside it. Raises InvalidInputError if a candidate
     belongs to no commit, NotMeasuredError if there are no counters, and OSError.
@@ -67,6 +68,8 @@ def keep(
     written = []
     with locks.exclusive(results / ".flashbench.lock"):
         machines.describe(place, profile.environment, name)
+        if profile.ceilings is not None:
+            machine_profile.keep(profile.ceilings, machine_path(results, place.name))
         folder = _folder(results, place.name)
         for revision, candidates in found.items():
             for one in own:

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from flashbench import locks
+from flashbench import machine as machine_profile
 from flashbench.damage import UNREADABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
 from flashbench.history import asv_row, machines, names
 from flashbench.history.asv_result import BUILD
 from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Combination
+from flashbench.history.commit_record import machine_path
 from flashbench.history.owners import owners
 from flashbench.launches import FloatArray, LaunchData, baseline_index, collect
 from flashbench.metric import METRICS
@@ -44,7 +46,8 @@ def keep(
 
     name: of the run file in messages. machine: in asv's results; None: as `choose` finds it.
     commit: the measured revision, if the file does not name it. Earlier numbers of the commit stay
-    where this file has none, unless its result is wrong. Raises InvalidInputError if a candidate
+    where this file has none, unless its result is wrong. The machine's peak rates that the file
+    knows are kept too, for rooflines. Raises InvalidInputError if a candidate
     belongs to no commit or the name to another machine, NotMeasuredError if there is nothing to
     keep, and OSError.
     """
@@ -62,6 +65,8 @@ def keep(
         raise NotMeasuredError(f"{name}: nothing was measured, so there is nothing to keep")
     with locks.exclusive(results / ".flashbench.lock"):
         described = machines.describe(place, run.environment, name)
+        for one in run.ceilings:
+            machine_profile.keep(one, machine_path(results, place.name))
         for revision, new in found.items():
             durations = _durations(run, owned[revision], len(owned))
             written.append(_add(place, described, run, revision, repository, new, durations))

@@ -166,7 +166,8 @@ def _source(known: Ceilings, dtypes: Sequence[str], *, above: bool) -> str:
             f"(dense), {slope}."
         )
     return (
-        f"Roofs of {known.device}, measured on {known.name} at {known.measured[:10]}: {flat} "
+        f"Roofs of {known.device}, measured on {_named(known.name, known.threads)} at "
+        f"{known.measured[:10]}: {flat} "
         f"TFLOP/s in a matrix product, {slope} in a copy."
         + " Marks above a flat roof show that it was measured at lower clocks, on another machine, "
         "or on a busy one: `flashbench info --peak` measures it again." * above

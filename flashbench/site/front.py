@@ -9,7 +9,7 @@ import numpy as np
 from flashbench.history.model import Machine
 from flashbench.metric import label_of
 from flashbench.site import sparkline
-from flashbench.site.case_names import in_short
+from flashbench.site.case_names import in_short, in_words
 from flashbench.site.commit_pages import measured_on
 from flashbench.site.content import Content, Graph, case_page, commit_link, date, machine_page
 from flashbench.site.jumps import below_best, newly_slower
@@ -37,6 +37,7 @@ def front(
     days = [date(one.time) for one in (commits[:1] + commits[-1:])]
     cards = [card(content, one) for one in standings[:CARDS]]
     recent = []
+    cases = [graph.series.case for graph in content.graphs]
     by_id = {graph.id: graph for graph in content.graphs}
     for row in rows[:RECENT]:
         graph = by_id[row["graph"]]
@@ -44,6 +45,9 @@ def front(
         recent.append({**row, "sparkline": sparkline.of_change(graph, change)})
     return {
         "title": f"{content.project}: is it fast, at every commit?",
+        "example": next(
+            ((in_short(name), words) for name in cases if (words := in_words(name))), None
+        ),
         "commits": len(commits),
         "span": " to ".join(dict.fromkeys(days)),
         "graphs": len(content.graphs),
@@ -100,8 +104,8 @@ def card(content: Content, standing: Standing) -> dict[str, Any]:
 
 
 def _judged(content: Content, standing: Standing) -> tuple[float, float, float] | None:
-    """The geometric mean by the newest commit's verdicts, with its interval, if they are of the
-    same cases: that of its table."""
+    """The geometric mean by the newest commit's verdicts, with its interval (NaN if launches are
+    too few for one), if they are of the same cases: that of its table."""
     for latest in content.latest:
         if (latest.machine, latest.device) == (standing.machine, standing.device):
             mean = latest.table.summary.get(f"geometric_mean:{standing.candidate}")
@@ -109,7 +113,7 @@ def _judged(content: Content, standing: Standing) -> tuple[float, float, float] 
             if isinstance(mean, dict) and same and latest.commit == standing.newest:
                 found = [mean[f"speedup{end}"] for end in ("", "_low", "_high")]
                 value, low, high = (one if isinstance(one, float) else np.nan for one in found)
-                return (value, low, high) if np.isfinite([value, low, high]).all() else None
+                return (value, low, high) if np.isfinite(value) else None
     return None
 
 

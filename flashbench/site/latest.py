@@ -1,5 +1,6 @@
 """The latest verdicts of each machine and device, from its run file, else from asv's results."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from flashbench.errors import InvalidInputError
@@ -10,8 +11,9 @@ from flashbench.metric import DEFAULT_METRIC
 from flashbench.report import report_one
 from flashbench.reports import roofline, speedups
 from flashbench.run_reader import load
+from flashbench.runfile import Ceilings
 from flashbench.site.content import Latest
-from flashbench.site.samples import from_results, newest
+from flashbench.site.samples import from_results, measured_roofs, newest
 from flashbench.views import detail, speedup
 
 
@@ -25,24 +27,28 @@ def latest_tables(history: History, results: Path) -> tuple[tuple[Latest, ...], 
             place = newest(history, machine.name, device)
             run_file, commit = _run_file(history, machine.name, device, results)
             try:
+                kept = measured_roofs(results, machine.name)
                 if run_file is not None and (place is None or commit >= place.commit):
-                    found.append(latest_table(run_file, machine.name, commit, device))
+                    found.append(latest_table(run_file, machine.name, commit, device, kept))
                 elif place is not None:
-                    judged = from_results(history, machine, device, place, results)
+                    judged = from_results(history, machine, device, place, results, kept)
                     found += [judged] if judged else []
             except InvalidInputError as error:
                 notes.append(str(error))
     return tuple(found), notes
 
 
-def latest_table(file: Path, machine: str, commit: int, device: str) -> Latest:
-    """The table of one run file. Raises InvalidInputError."""
+def latest_table(
+    file: Path, machine: str, commit: int, device: str, kept: Sequence[Ceilings] = ()
+) -> Latest:
+    """The table of one run file. kept: peak rates of the machine that the file may lack. Raises
+    InvalidInputError."""
     run = load(file)
     report = report_one(run)
     (data,) = report.data
     figures = [speedups.by_shape(speedups.judged(report), speedups.against(report))]
     processor, threads = identify(run.environment, device)
-    roofs = [*run.ceilings, *roofline.data_sheet(device, processor)]
+    roofs = [*run.ceilings, *kept, *roofline.data_sheet(device, processor)]
     if any(one.key == (device, processor, threads) for one in roofs):
         figures.append(roofline.of_run(data, roofs))
     named = run.environment.gpu if device == "cuda" else run.environment.cpu

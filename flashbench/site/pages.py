@@ -23,6 +23,7 @@ from flashbench.site.content import (
     shown,
 )
 from flashbench.site.front import front
+from flashbench.site.profiles import Profiled, by_commit
 from flashbench.site.standings import Standing
 from flashbench.site.templating import page
 from flashbench.table import finite_exp, ratio_text
@@ -47,6 +48,7 @@ def listing_pages(
 ) -> Iterator[tuple[str, bytes]]:
     """The path and content of each page. changes: from `change_rows`."""
     rows = [row for place in sorted(changes, reverse=True) for row in changes[place]]
+    profiled = by_commit(content.profiles, content.history.commits)
     made: list[tuple[str, str, dict[str, Any]]] = [
         ("index.html", "index.html", front(content, standings, rows)),
         ("graphs.html", "graphs.html", {"title": "Graphs", "selects": SELECTS}),
@@ -54,7 +56,9 @@ def listing_pages(
         ("commits.html", "commits.html", _commits(content, changes, commits)),
     ]
     for machine in content.history.machines:
-        made.append((machine_page(machine.name), "machine.html", _machine(content, machine)))
+        made.append(
+            (machine_page(machine.name), "machine.html", _machine(content, machine, profiled))
+        )
     for path, template, values in made:
         yield path, page(template, path, content, values)
 
@@ -174,7 +178,9 @@ def _commits(
     return {"title": "Commits", "rows": rows}
 
 
-def _machine(content: Content, machine: Machine) -> dict[str, Any]:
+def _machine(
+    content: Content, machine: Machine, profiled: dict[int, list[Profiled]]
+) -> dict[str, Any]:
     devices = []
     for latest in content.latest:
         if latest.machine == machine.name:
@@ -205,6 +211,11 @@ def _machine(content: Content, machine: Machine) -> dict[str, Any]:
         "devices": devices,
         "pages": {case: case_page(case) for case in cases if case},
         "broken": broken,
+        "profiles": [
+            (commit_link(content, place), found)
+            for place in sorted(profiled, reverse=True)
+            if (found := [one for one in profiled[place] if one.machine == machine.name])
+        ],
     }
 
 

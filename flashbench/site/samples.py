@@ -3,13 +3,15 @@
 Our own benchmarks have one sample per launch, which is what a verdict needs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from flashbench import machine as machine_profile
 from flashbench.damage import UNREADABLE
-from flashbench.history import asv_row, names
+from flashbench.history import asv_row, commit_record, names
 from flashbench.history.asv_row import Cell
 from flashbench.history.model import History, Machine, Series
 from flashbench.metric import DEFAULT_METRIC
@@ -20,6 +22,8 @@ from flashbench.other_tools.judge import judge_alone
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
 from flashbench.reports.roofline import RooflinePoint, data_sheet, roofline
 from flashbench.reports.speedups import Judged, against, by_shape
+from flashbench.run_checks import possible_peaks
+from flashbench.runfile import Ceilings
 from flashbench.site.case_names import known_case
 from flashbench.site.content import Latest
 from flashbench.views import other_tools as view
@@ -52,9 +56,15 @@ def newest(history: History, machine: str, device: str) -> Place | None:
 
 
 def from_results(
-    history: History, machine: Machine, device: str, place: Place, results: Path
+    history: History,
+    machine: Machine,
+    device: str,
+    place: Place,
+    results: Path,
+    peaks: Sequence[Ceilings] = (),
 ) -> Latest | None:
-    """The verdicts from the samples in asv's result file; None if it has too little."""
+    """The verdicts from the samples in asv's result file; None if it has too little. peaks:
+    measured rates of the machine, those that count first."""
     commit = history.commits[place.commit]
     kept = _cells(results / machine.name, commit.id, place.environment)
     metric = DEFAULT_METRIC[device]
@@ -91,12 +101,20 @@ def from_results(
             seconds = float(np.median(pair.b.times.values))
             timed.append(RooflinePoint(known, comparison.candidate, seconds))
     figures = [by_shape(found, against(judged.report))] if found else []
-    roofs = data_sheet(device, processor)
+    roofs = [*peaks, *data_sheet(device, processor)]
+    roofs = [one for one in roofs if (one.device, one.name) == (device, processor)]
     if roofs and timed:
         candidates = tuple(dict.fromkeys(one.candidate for one in timed))
         figures.append(roofline(timed, candidates, {device: roofs[0]}, {device: processor}))
     table = view.document(judged)
     return Latest(machine.name, device, processor or device, place.commit, table, tuple(figures))
+
+
+def measured_roofs(results: Path, machine: str) -> list[Ceilings]:
+    """The peak rates of a machine that the history keeps, the latest first. Raises
+    InvalidInputError."""
+    kept = machine_profile.load(commit_record.machine_path(results, machine)).ceilings
+    return [one for one in reversed(kept) if possible_peaks(one)]
 
 
 def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[str, ...], Cell]]:

@@ -24,8 +24,10 @@ from flashbench.history.model import History
 from flashbench.history.names import candidate_of, series_of
 from flashbench.history.to_asv import keep
 from flashbench.launches import collect
+from flashbench.reports.figure import Figure
 from flashbench.revisions import Project
-from flashbench.runfile import BuildIdentity, Candidate, Pair, RunFile, save
+from flashbench.runfile import BuildIdentity, Candidate, Ceilings, Pair, RunFile, save
+from flashbench.site.latest import latest_tables
 from flashbench.stats.quantile import launch_quantile, samples_needed
 
 
@@ -111,6 +113,27 @@ def test_keeping_again_changes_nothing_and_another_file_adds(root: Path) -> None
     assert after[-1][:2] == before["results"]["cpu.Seconds.track_seconds"][-1][:2]
     assert after[-1][2:4] != before["results"]["cpu.Seconds.track_seconds"][-1][2:4]
     assert len({one.case for one in history.series}) == 3
+
+
+def test_the_machine_s_measured_peaks_are_the_roofs_of_its_page(root: Path) -> None:
+    """Those of a recorded run file, newest first; without any, a CPU has no roofline."""
+    run = run_of(root)
+    names = {figure.name for figure in figures(root, kept(root, run))}
+    assert "roofline" not in names
+    peaks = {"flops": {"fp16": 1e12, "fp32": 1e12}, "bytes_per_second": 1e10}
+    for threads, day in ((2, "2026-01-02"), (4, "2026-01-03")):
+        place = {"device": "cpu", "name": run.environment.cpu, "threads": threads}
+        run.ceilings = [Ceilings(measured=day, **place, **peaks)]
+        (found,) = (one for one in figures(root, kept(root, run)) if one.name == "roofline")
+        told = f"measured on {run.environment.cpu} with {threads} threads at {day}"
+        assert told in " ".join(found.notes)
+
+
+def figures(root: Path, history: History) -> tuple[Figure, ...]:
+    """Those of the machine's page."""
+    ((latest,), notes) = latest_tables(history, root / "results")
+    assert notes == []
+    return latest.figures
 
 
 def test_no_candidate_is_kept_in_the_place_of_another(root: Path) -> None:

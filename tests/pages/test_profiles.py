@@ -8,7 +8,7 @@ from pages.sample import HOSTILE, content
 
 from flashbench.history.profiles import Kept
 from flashbench.profile import model
-from flashbench.site.content import Content, case_page, commit_page
+from flashbench.site.content import Content, case_page, commit_page, machine_page
 from flashbench.site.publish import publish
 
 GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
@@ -40,12 +40,14 @@ def test_a_commit_shows_its_profile_and_what_changed(tmp_path: Path) -> None:
     assert "same time, twice the bank conflicts" in second
     assert f'href="../{commit_page(known.history.commits[0].id)}"' in second
     assert "Profiled" not in third
+    _, profiles = (tmp_path / machine_page("box")).read_text().split("<h2>Profiled</h2>")
+    assert profiles.count(bound) == 2
 
 
 def test_a_profile_that_is_recorded_later_makes_its_page_anew(tmp_path: Path) -> None:
-    """And no other: the page before it stays as it was."""
+    """And the machine's, but no other: the page before it stays as it was."""
     publish(profiled(1e6), tmp_path)
-    assert publish(profiled(1e6, 2e6), tmp_path).written == 1
+    assert publish(profiled(1e6, 2e6), tmp_path).written == 2
 
 
 def test_texts_of_a_profile_are_escaped(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_measured_roofs_are_drawn(tmp_path: Path) -> None:
     save(run, tmp_path / "with.json")
     for arguments in ((GOLDEN / "a.json", "--roofs", "peaks.json"), ("with.json",)):
         text = forks.run(("report", *arguments), tmp_path).stdout
-        assert "Roofs of cpu, measured on Test CPU at 2026-01-02: fp16 0.1000, fp32 0.2" in text
+        assert "Roofs of cpu, measured on Test CPU with 2 threads at 2026-01-02: fp16 0.1" in text
         assert "No roof" not in text
         assert '<polyline class="f"' in text
     text = forks.run(("report", GOLDEN / "a.json", "--roofs", "others.json"), tmp_path).stdout
