@@ -129,6 +129,13 @@ def name_of(device: str) -> str:
     return cpu_name() if device == "cpu" else ask_nvidia_smi("name")[0]
 
 
+def device_of(wanted: str) -> str:
+    """ "cpu" or "cuda", as a worker would choose."""
+    if wanted == "auto":
+        return "cuda" if name_of("cuda") else "cpu"
+    return wanted
+
+
 def cpu_name() -> str:
     """Model name of the first processor."""
     try:

@@ -13,6 +13,7 @@ import forks
 import pytest
 from revisions.repository import Repository, fastattn
 
+import flashbench
 from flashbench import runfile
 from flashbench.cost.spent import Spent
 from flashbench.errors import Exit
@@ -304,8 +305,11 @@ def test_mistakes_are_one_line(compare, arguments: list[str], words: str) -> Non
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_file_is_judged_as_it_was_measured(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    """Tolerance, confidence and metric are those of the file, unless flags say otherwise."""
+def test_file_is_judged_as_it_was_measured(  # type: ignore[no-untyped-def]
+    compare, project: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tolerance, confidence and metric are those of the file, unless flags say otherwise; the
+    Python API resumes it with its tolerance, too."""
     file = tmp_path / "run.json"
     flags = [*SHAPES[:2], *FAST, "--tolerance", "80%", "--confidence", "90%", "--format", "json"]
     done = compare("good", "same", *flags, "--launches", "8", "--run-file", str(file))
@@ -317,6 +321,14 @@ def test_file_is_judged_as_it_was_measured(compare, tmp_path: Path) -> None:  # 
     assert stricter["summary"]["confidence"] == pytest.approx(0.9)
     resumed = compare("good", "same", "--resume", str(file), "--format", "json")
     assert (resumed.returncode, resumed.stdout) == (Exit.PASS, done.stdout)
+    monkeypatch.chdir(project.root)
+    for name, value in environment(project).items():
+        monkeypatch.setenv(name, value)
+    asked = {"cases": SHAPES[1], "dtypes": "fp32", "causal": "full", "samples": 8, "launches": 8}
+    judged = flashbench.compare(
+        "good", "same", path=file, confidence=0.9, min_sample="0.2ms", **asked
+    )
+    assert judged.table("json") == done.stdout
 
 
 def test_file_of_a_pair_is_compared_alone(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

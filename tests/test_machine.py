@@ -8,8 +8,11 @@ from synthetic import make_cases, make_pair
 
 from flashbench import machine
 from flashbench.cli.compare import command
-from flashbench.cli.tolerance import default_tolerance
+from flashbench.cli.measuring import plan_options, said_tolerance, tell
+from flashbench.comparing.tolerance import chosen_tolerance
 from flashbench.errors import InvalidInputError
+from flashbench.measuring.plan import Plan
+from flashbench.revisions import read
 from flashbench.runfile import Environment, RunFile
 
 HERE = Environment(cpu="a CPU", threads=2, gpu="a GPU")
@@ -106,12 +109,14 @@ def test_flag_and_resumed_file_outrank_the_profile(
     """The profile replaces only the default; one that is damaged changes nothing."""
     file = tmp_path / "machine.json"
     monkeypatch.setenv("FLASHBENCH_MACHINE", str(file))
+    project = read(Path(__file__).parent)
     monkeypatch.chdir(tmp_path)
     machine.keep(noise(machine.cpu_name(), attainable=[0.03] * 40), file)
 
     def tolerance(*flags: str, resumed: RunFile | None = None) -> float:
         context = command.make_context("compare", ["A", "B", "--device", "cpu", *flags])
-        return default_tolerance(context, context.params, resumed)
+        plan = Plan(**plan_options(context.params), candidates=[])
+        return chosen_tolerance(said_tolerance(context), plan, project, resumed, tell)
 
     assert tolerance() == 0.03
     assert "tolerance 3 %: according to" in capsys.readouterr().err

@@ -8,26 +8,23 @@ from typing import Literal
 from flashbench import operations
 from flashbench.api.arguments import checked
 from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
-from flashbench.api.measuring import finished, measuring
+from flashbench.api.measuring import finished
 from flashbench.api.run import Run
 from flashbench.api.verdicts import Verdicts
 from flashbench.case import DtypeName
 from flashbench.comparing.files import ONLY_REVISIONS, is_file, judge, require_files
+from flashbench.comparing.revisions import RevisionRequest, compare_revisions
 from flashbench.comparing.rule import Rule
 from flashbench.errors import InvalidInputError
-from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress, Silent, make_progress
 from flashbench.operations.chosen import chosen
 from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, Report
-from flashbench.revisions import WORKTREE, read
-from flashbench.revisions.announced import build_all
-from flashbench.revisions.built import plan_of_builds
-from flashbench.revisions.project import processes_for
-from flashbench.runfile import Pair, Processes, RunFile
+from flashbench.revisions import WORKTREE
+from flashbench.runfile import Processes, RunFile
 from flashbench.suites.comparing import NOT_OF_SUITES, SuiteRequest, compare_suites
 from flashbench.suites.judging import report_suite
-from flashbench.until_decided import measure_pair
 
 Side = str | Path | Run
 _OF_FILES = {"a", "b", "metric", "tolerance", "confidence", "allow", "progress"}
@@ -92,37 +89,26 @@ def compare(
         _refuse(given - _OF_FILES, ONLY_REVISIONS)
         require_files(*names)
         return _judged(a, b, Rule(metric, tolerance, confidence), allow)
-    tolerance = DEFAULT_TOLERANCE if tolerance is None else tolerance
-    confidence = 1 - DEFAULT_ALPHA if confidence is None else confidence
-    alpha = 1 - confidence
     told = make_progress() if progress else Silent()
     file = new_run_file("compare") if path is None else Path(path)
+    texts = str(a), WORKTREE if b is None else str(b)
+    confidence = 1 - DEFAULT_ALPHA if confidence is None else confidence
     if asv or pytest:
         request = SuiteRequest(
-            str(a),
-            WORKTREE if b is None else str(b),
+            *texts,
             asv,
             pytest,
-            tolerance=tolerance,
+            tolerance=DEFAULT_TOLERANCE if tolerance is None else tolerance,
             confidence=confidence,
             launches=launches,
             timeout=timeout,
             budget=budget,
         )
         return _of_suites(request, file, told, force=force)
-    try:
-        project = read(Path.cwd())
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{a}: neither a file nor a revision: {error}") from None
     known = operations.named(chosen(operation, of_revisions=True))
-    fields = plan_of_cases(known, cases, dtypes, causal, layout, device)
-    texts = {"A": str(a), "B": WORKTREE if b is None else str(b)}
-    builds = build_all(project, texts, told.note)
-    if builds["A"].is_same_as(builds["B"]):
-        return _of_same(texts["A"], texts["B"], tolerance, alpha)
     plan = Plan(
-        **fields,
-        **plan_of_builds(builds),
+        **plan_of_cases(known, cases, dtypes, causal, layout, device),
+        candidates=[],
         launches=launches,
         samples=samples,
         min_sample_seconds=min_sample,
@@ -130,16 +116,14 @@ def compare(
         threads=threads,
         timeout_seconds=timeout,
         budget_seconds=budget,
-        processes=processes_for(project, processes),
+        processes=processes,
         metrics=[metric] if metric else [],
         operation=known.name,
-        pair=Pair(
-            old="A", new="B", tolerance=tolerance, confidence=confidence, metric=metric or ""
-        ),
     )
-    with measuring(file, plan, told, force=force) as (resumed, plan):
-        run = finished(measure_pair(plan, file, told, resumed, check=True), file)
-    return run.compare()
+    asked = RevisionRequest(*texts, plan, tolerance=tolerance, confidence=confidence, budget=budget)
+    with claimed(file, "path=", force=force, tell=told.note) as resumed:
+        end = compare_revisions(asked, file, "path=", resumed, told, told.note)
+    return _of_same(*texts) if end is None else finished(end, file).compare()
 
 
 def _of_suites(request: SuiteRequest, file: Path, progress: Progress, *, force: bool) -> Verdicts:
@@ -147,7 +131,7 @@ def _of_suites(request: SuiteRequest, file: Path, progress: Progress, *, force: 
         raise InvalidInputError("asv and pytest are two suites: compare one, then the other")
     end = compare_suites(request, file, progress, Path.cwd(), force=force)
     if end.run is None:
-        return _of_same(request.a, request.b, request.tolerance, 1 - request.confidence)
+        return _of_same(request.a, request.b)
     if end.interrupted:
         kept = len(end.run.launches)
         raise KeyboardInterrupt(
@@ -158,8 +142,9 @@ def _of_suites(request: SuiteRequest, file: Path, progress: Progress, *, force: 
     return Verdicts(found.report, found)
 
 
-def _of_same(a: str, b: str, tolerance: float, alpha: float) -> Verdicts:
-    return Verdicts(Report((), [], [], {}, tolerance, alpha), same_build=f"{a} against {b}")
+def _of_same(a: str, b: str) -> Verdicts:
+    report = Report((), [], [], {}, DEFAULT_TOLERANCE, DEFAULT_ALPHA)
+    return Verdicts(report, same_build=f"{a} against {b}")
 
 
 def _judged(a: Side, b: Side | None, said: Rule, allow: Collection[str]) -> Verdicts:

@@ -3,9 +3,7 @@
 import shlex
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,15 +17,14 @@ from flashbench.case import DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.measuring.plan import Plan
-from flashbench.measuring.progress import Progress, Silent, make_progress
-from flashbench.measuring.same_plan import require_same
+from flashbench.measuring.progress import Silent, make_progress
+from flashbench.measuring.same_plan import continued
 from flashbench.operations.chosen import chosen
 from flashbench.revisions import WORKTREE, find, resolve
 from flashbench.revisions.announced import build_one, callable_of
 from flashbench.revisions.built import seconds_of
 from flashbench.run_plan import RunEnd
 from flashbench.run_plan import measure as measure_plan
-from flashbench.runfile import RunFile
 
 Callables = Sequence[str | Callable[..., Any]] | Mapping[str, str | Callable[..., Any]]
 
@@ -88,20 +85,10 @@ def measure(
         operation=known.name,
     )
     file = new_run_file("bench") if path is None else Path(path)
-    with measuring(file, plan, told, force=force) as (resumed, plan):
-        return finished(measure_plan(plan, file, told, resumed, check=True), file)
-
-
-@contextmanager
-def measuring(
-    file: Path, plan: Plan, progress: Progress, *, force: bool
-) -> "Iterator[tuple[RunFile | None, Plan]]":
-    """The run to resume, if any, and its plan, while holding the file against other processes."""
-    with claimed(file, "path=", force=force, tell=progress.note) as resumed:
+    with claimed(file, "path=", force=force, tell=told.note) as resumed:
         if resumed is not None:
-            require_same(resumed, plan, file, "path=", called="candidates")
-            plan = replace(plan, device=resumed.cases[0].device)
-        yield resumed, plan
+            plan = continued(resumed, plan, file, "path=", told.note)
+        return finished(measure_plan(plan, file, told, resumed, check=True), file)
 
 
 def finished(end: RunEnd, file: Path) -> Run:

@@ -24,9 +24,10 @@ from flashbench.cli.options import (
 from flashbench.cli.output import deliver, judging_options
 from flashbench.cli.parameter_types import Count
 from flashbench.cli.report_file import refuse_run_file
-from flashbench.cli.run_file import continued, interrupted, run_file
+from flashbench.cli.run_file import interrupted, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.same_plan import continued
 from flashbench.revisions.built import NEW, OLD
 from flashbench.revisions.project import processes_for
 from flashbench.runfile import BuildIdentity, Candidate
@@ -131,7 +132,7 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
         again = options["resume"] is not None
         plan = _plan(options, resumed if again else None, directory)
         if resumed is not None and not again:
-            plan = continued(resumed, plan, path, "--run-file")
+            plan = continued(resumed, plan, path, "--run-file", tell)
         outcome = measure(plan, path, make_progress(), resumed, check=not again)
     run = outcome.measured()
     if outcome.interrupted:
@@ -156,12 +157,8 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
     if resumed is not None:
         return replace(plan_to_resume(resumed, options["resume"]), **both)
     processes = processes_for(find(Path.cwd()), options["processes"])
-    return Plan(
-        **plan_options(options | {"processes": processes}),
-        metrics=[],
-        pair=pair_of(options),
-        **both,
-    )
+    asked = plan_options(options | {"processes": processes}) | both
+    return Plan(**asked, metrics=[], pair=pair_of(options))
 
 
 def _build(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.building import preparer_of
-from flashbench.cli.measuring import after_builds, before_builds, plan_options, tell
+from flashbench.cli.measuring import plan_options, tell
 from flashbench.cli.options import (
     build_options,
     effort_options,
@@ -20,11 +20,12 @@ from flashbench.cli.options import (
     results_option,
 )
 from flashbench.cli.parameter_types import PathType
-from flashbench.cli.run_file import continued, run_file
+from flashbench.cli.run_file import run_file
 from flashbench.damage import damage
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.inputs import read_input
 from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.same_plan import continued
 from flashbench.metric import METRICS
 from flashbench.revisions.project import processes_for
 from flashbench.settings import SettingsCommand
@@ -86,7 +87,8 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     -o resumes.
     """
     from flashbench.history import machines
-    from flashbench.measuring.device_seconds import limit_name
+    from flashbench.measuring.device_seconds import after_builds, limit_name, require_start
+    from flashbench.measuring.plan import Plan
     from flashbench.measuring.progress import make_progress
     from flashbench.revisions import git, read
     from flashbench.revisions.built import seconds_of
@@ -102,14 +104,14 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         measured_on = resumed.environment.hostname if resumed else host
         named = machines.choose(machine, measured_on, str(path))
         tell(f"kept as machine {named.name}: {named.why}")
-        before_builds(options)
+        require_start(Plan(**plan_options(options), candidates=[]))
         builds = _build(project, chosen, options)
         plan = _plan(options, project, [built for built in builds if built.import_root is not None])
-        plan = after_builds(replace(plan, build_seconds=seconds_of(builds)), options)
+        plan = after_builds(replace(plan, build_seconds=seconds_of(builds)), options["budget"])
         if not plan.candidates:
             raise NotMeasuredError(f"none of {len(builds)} commits works: {builds[0].headline}")
         if resumed is not None:
-            plan = continued(resumed, plan, path, "-o", called="commits")
+            plan = continued(resumed, plan, path, "-o", tell, called="commits")
 
         def all_wanted(run: "RunFile") -> tuple[str, ...]:
             """No case is ever settled, but after a failed save no further launch is measured."""
@@ -185,7 +187,6 @@ def _plan(options: dict[str, Any], project: "Project", builds: "list[Built]") ->
         import_roots={names[built.revision.commit]: str(built.require()) for built in builds},
         repository=str(project.repository),
         backends="default",
-        launches=options["launches"],
         metrics=list(options["metrics"]),
     )
 

@@ -191,7 +191,7 @@ def _slowdown(
     if cases:
         options = options | {"device": cases[0].device, "operation": cases[0].operation}
     options = options | {"processes": processes_for(asked.project, options["processes"])}
-    plan = Plan(**plan_options(options), candidates=[], launches=1, chosen=cases)
+    plan = Plan(**plan_options(options | {"launches": 1}), candidates=[], chosen=cases)
     _tell_plan(asked, options)
     ends = preparer.prepare([asked.good, asked.bad], "correct")
     for name, built in zip(("good", "bad"), ends, strict=True):

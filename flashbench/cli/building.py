@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flashbench.candidates import require_ours
-from flashbench.cli.measuring import after_builds, tell, tell_still
+from flashbench.cli.measuring import tell, tell_still
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def of_project(
 
     fleet: from `spread`; Slurm tasks build where they measure.
     """
-    from flashbench.measuring.device_seconds import require_start
+    from flashbench.measuring.device_seconds import after_builds, require_start
     from flashbench.revisions import find
     from flashbench.revisions.announced import callable_of
     from flashbench.revisions.built import seconds_of
@@ -136,7 +136,7 @@ def of_project(
         import_roots={name: str(one.require()) for name, one in built.items()},
         build_seconds=seconds_of(built.values()),
     )
-    return after_builds(plan, options)
+    return after_builds(plan, options["budget"])
 
 
 def _of_working_tree(run: "RunFile") -> "list[Candidate]":

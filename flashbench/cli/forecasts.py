@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -10,23 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.cli.measuring import (
-    cases_to_bisect,
-    device_of,
-    plan_options,
-    rate_of,
-)
-from flashbench.cli.tolerance import default_tolerance, known_here, paired_work
+from flashbench.cli.measuring import cases_to_bisect, plan_options, rate_of, said_tolerance, tell
+from flashbench.comparing.tolerance import chosen_tolerance
 from flashbench.cost import store
 from flashbench.cost.estimate import Seconds, Work, slowest_share, starts_seconds
 from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
-from flashbench.cost.known import Experience
+from flashbench.cost.known import Experience, experience
 from flashbench.cost.money import Money
 from flashbench.cost.shares import shards
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.machine import name_of
+from flashbench.machine import device_of, name_of
 from flashbench.measuring.plan import Plan
 from flashbench.metric import metrics_of
+from flashbench.revisions.forecast import paired_work
 from flashbench.shard import cases_of_shard
 
 if TYPE_CHECKING:
@@ -64,7 +59,6 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
         texts = list(options["candidates"])
         plan = Plan(**plan_options(options), candidates=parse_candidates(texts or [OURS]))
         device, specs = device_of(options["device"]), [one.spec for one in parse_candidates(texts)]
-        plan = replace(plan, launches=options["launches"], workers=options["workers"])
         if not texts and not options["baseline_only"]:
             specs = [project.callable if project is not None else OURS]
         specs[:0] = [one.spec for one in baselines(device, options["backends"], plan.operation)]
@@ -111,12 +105,14 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     project = read(Path.cwd())
     revisions = [resolve(project.repository, text) for text in (a, b)]
     device = device_of(options["device"])
-    plan = Plan(**plan_options(options), candidates=[])
-    work = paired_work(project, plan, device, options, 2)
+    metrics = [options["metric"]] if options["metric"] else []
+    plan = Plan(**plan_options(options), candidates=[], metrics=metrics)
+    work = paired_work(project, plan, device, 2)
     known = known_here(device, options)
     found = _forecast("compare", work, known, plan, options)
     _add_builds(found, project, revisions, 1, options)
-    tolerance = options["tolerance"] if options.get("on") else default_tolerance(context, options)
+    said = options["tolerance"] if options.get("on") else said_tolerance(context)
+    tolerance = chosen_tolerance(said, plan, project, None, tell)
     parts, launches = parts_until_decided(work, known, tolerance, options["confidence"])
     found.parts += parts
     found.sources += [source(known, work), launches]
@@ -134,7 +130,7 @@ def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
     chosen = _chosen(project, options["revisions"], options["listed"])
     device = device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[])
-    work = paired_work(project, plan, device, options, len(chosen), len(options["metrics"]) or 1)
+    work = paired_work(project, plan, device, len(chosen), len(options["metrics"]) or 1)
     known = known_here(device, options)
     found = _forecast("backfill", work, known, plan, options)
     _add_builds(found, project, chosen, options["jobs"] or default_jobs(), options)
@@ -171,7 +167,7 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
         options = options | {"operation": cases[0].operation}
     plan = Plan(**plan_options(options), candidates=[], chosen=cases)
     known = known_here(device, options)
-    ends = paired_work(project, plan, device, options, 2)
+    ends = paired_work(project, plan, device, 2)
     found = _forecast("bisect", ends, known, plan, options)
     suspects = sum(asked.changes()) if speed else asked.builds()
     halving = math.ceil(math.log2(suspects + 1))
@@ -193,6 +189,13 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
         found.parts += launches.parts
         found.sources += [source(known, ends), *launches.sources]
     return found
+
+
+def known_here(device: str, options: dict[str, Any]) -> Experience:
+    """Experience with this machine, or with the one named by `on`, a part of its device's name."""
+    if not options.get("on"):
+        return experience(device, options["threads"])
+    return Experience(device, store.load().like(device, options["on"]))
 
 
 def _forecast(

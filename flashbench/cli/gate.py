@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.building import build_revision
-from flashbench.cli.measuring import after_builds, plan_options, rate_of, tell
+from flashbench.cli.measuring import plan_options, rate_of, tell
 from flashbench.cli.options import (
     FORMATS,
     JOINT,
@@ -23,10 +23,11 @@ from flashbench.cli.options import (
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Number, PathType
 from flashbench.cli.report_file import ReportFile, refuse_run_file
-from flashbench.cli.run_file import continued, interrupted, run_file
+from flashbench.cli.run_file import interrupted, run_file
 from flashbench.cost.spent import Spent
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.same_plan import continued
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
 
@@ -162,6 +163,7 @@ def _kernels(built: "Built") -> "list[KernelUse] | CannotCheck":
 
 def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
     """Measure the candidate against SDPA into a run file that is kept."""
+    from flashbench.measuring.device_seconds import after_builds
     from flashbench.measuring.progress import make_progress
     from flashbench.report import report_one
     from flashbench.revisions.built import plan_of_builds
@@ -170,13 +172,12 @@ def _measure(built: "Built", path: Path, options: dict[str, Any]) -> "Report":
     plan = Plan(
         **plan_options(options),
         **plan_of_builds({"candidate": built}),
-        launches=options["launches"],
         metrics=[options["metric"]] if options["metric"] else None,
     )
     with run_file(path, "--run-file", None, force=options["force"]) as resumed:
         if resumed is not None:
-            plan = continued(resumed, plan, path, "--run-file")
-        plan = after_builds(plan, options)
+            plan = continued(resumed, plan, path, "--run-file", tell)
+        plan = after_builds(plan, options["budget"])
         outcome = measure(plan, path, make_progress(), resumed)
     run = outcome.measured()
     if outcome.interrupted:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -14,14 +13,13 @@ from click.core import ParameterSource
 from flashbench import operations
 from flashbench.cli.options import GRID, PROCESSES, RULE
 from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
-from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.machine import name_of
+from flashbench.errors import InvalidInputError
+from flashbench.machine import device_of, name_of
 from flashbench.operations import Operation, Sizes
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
     from flashbench.case import Case
-    from flashbench.measuring.plan import Plan
     from flashbench.revisions.revision import Revision
     from flashbench.runfile import Pair
 
@@ -71,6 +69,7 @@ def plan_options(options: dict[str, Any]) -> dict[str, Any]:
         **price_options(options),
         "processes": options.get("processes", "auto"),
         "workers": options.get("workers", "auto"),
+        "launches": options["launches"],
         "command": ["flashbench", *sys.argv[1:]],
     }
 
@@ -124,34 +123,10 @@ def _warn(text: str) -> None:
     tell(f"warning: {text}")
 
 
-def device_of(wanted: str) -> str:
-    """ "cpu" or "cuda", as a worker would choose."""
-    if wanted == "auto":
-        return "cuda" if name_of("cuda") else "cpu"
-    return wanted
-
-
-def before_builds(options: dict[str, Any]) -> None:
-    """Raise BudgetSpentError if the budget is far below any start of workers here."""
-    from flashbench.measuring.device_seconds import require_start
-    from flashbench.measuring.plan import Plan
-
-    require_start(Plan(**plan_options(options), candidates=[]))
-
-
-def after_builds(plan: "Plan", options: dict[str, Any]) -> "Plan":
-    """Deduct the plan's builds and their checks from a budget in money. Raises NotMeasuredError if
-    it is spent."""
-    budget = options["budget"]
-    if not isinstance(budget, Money) or plan.budget_seconds is None or not plan.build_seconds:
-        return plan
-    left = plan.budget_seconds - plan.build_seconds
-    if left <= 0:
-        raise NotMeasuredError(
-            f"--budget {budget} was spent on builds and their checks, which took "
-            f"{plan.build_seconds:.1f} s; they are kept; the same command resumes"
-        )
-    return replace(plan, budget_seconds=left)
+def said_tolerance(context: click.Context) -> float | None:
+    """--tolerance, from flag or setting; None: this machine and the budget decide."""
+    is_default = context.get_parameter_source("tolerance") is ParameterSource.DEFAULT
+    return None if is_default else context.params["tolerance"]
 
 
 def is_given(context: click.Context, name: str) -> bool:

@@ -26,9 +26,10 @@ from flashbench.cli.options import (
 )
 from flashbench.cli.output import arranged, deliver, wants_times
 from flashbench.cli.parameter_types import PathType
-from flashbench.cli.run_file import FREE_ON_RESUME, continued, resumed_plan, run_file
+from flashbench.cli.run_file import FREE_ON_RESUME, resumed_plan, run_file
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.same_plan import continued
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def command(context: click.Context, /, **options: Any) -> int:
             raise InvalidInputError(f"{path} is a shard; merge it first, or resume without {fleet}")
         plan = of_project(plan, options, None if resume is None else resumed, fleet)
         if resume is None and resumed is not None:
-            plan = continued(resumed, plan, path, "-o")
+            plan = continued(resumed, plan, path, "-o", tell)
         outcome: RunEnd | None
         if fleet:
             outcome = measure_on_fleet(context, plan, path, resumed, fleet)
@@ -185,7 +186,6 @@ def plan_of(options: dict[str, Any]) -> "Plan":
         **plan_options(options),
         candidates=parse_candidates(texts),
         backends=options["backends"],
-        launches=options["launches"],
         shard=options["shard"],
     )
 

@@ -55,23 +55,6 @@ def run_file(
             yield resumed
 
 
-def continued(
-    run: "RunFile", plan: "Plan", path: Path, flag: str, *, called: str = "candidates"
-) -> "Plan":
-    """The plan that completes the run file of an earlier call; reports what is already there.
-
-    Errors as for `require_same`.
-    """
-    from dataclasses import replace
-
-    from flashbench.measuring.same_plan import require_same
-
-    require_same(run, plan, path, flag, called=called)
-    done = sum(launch.complete for launch in run.launches)
-    tell(f"{path}: resumed, with {done} of {plan.launches} launches; --force measures from scratch")
-    return replace(plan, device=run.cases[0].device)
-
-
 def resumed_plan(context: click.Context, options: dict[str, Any], run: "RunFile") -> "Plan":
     """The plan in the run file of --resume, with the overrides that the command line may give."""
     from dataclasses import replace

@@ -3,9 +3,11 @@
 import math
 import os
 import time
+from dataclasses import replace
 
 from flashbench.cost.known import LEAST_START, experience
-from flashbench.errors import BudgetSpentError, InvalidInputError
+from flashbench.cost.money import Money
+from flashbench.errors import BudgetSpentError, InvalidInputError, NotMeasuredError
 from flashbench.measuring.forks import may_be_gpu
 from flashbench.measuring.plan import Plan
 from flashbench.runfile import Launch, RunFile
@@ -105,3 +107,17 @@ def require_start(plan: Plan) -> None:
             f"{limit} leaves {max(0.0, left):.3g} s, and the shortest start of workers here "
             f"took {needed:.3g} s: nothing was started; `flashbench plan` says what fits"
         )
+
+
+def after_builds(plan: Plan, budget: float | Money | None) -> Plan:
+    """Deduct the plan's builds and their checks from a budget in money. Raises NotMeasuredError if
+    it is spent."""
+    if not isinstance(budget, Money) or plan.budget_seconds is None or not plan.build_seconds:
+        return plan
+    left = plan.budget_seconds - plan.build_seconds
+    if left <= 0:
+        raise NotMeasuredError(
+            f"--budget {budget} was spent on builds and their checks, which took "
+            f"{plan.build_seconds:.1f} s; they are kept; the same command resumes"
+        )
+    return replace(plan, budget_seconds=left)

@@ -7,7 +7,8 @@ launches may be added. What only a worker knows (the machine, the builds of func
 imports) is compared when it starts: flashbench/measuring/identity.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from flashbench.candidates import baselines
@@ -28,6 +29,26 @@ def require_same(run: RunFile, plan: Plan, path: Path, flag: str, *, called: str
             f"{path}: was measured with other {', '.join(found)}; name another file with {flag}, "
             "or replace this one with --force"
         )
+
+
+def continued(
+    run: RunFile,
+    plan: Plan,
+    path: Path,
+    flag: str,
+    tell: Callable[[str], None],
+    *,
+    called: str = "candidates",
+) -> Plan:
+    """The plan that completes the run file of an earlier call; reports what is already there.
+
+    Errors as for `require_same`.
+    """
+    require_same(run, plan, path, flag, called=called)
+    done = sum(launch.complete for launch in run.launches)
+    force = "--force" if flag.startswith("-") else "force=True"
+    tell(f"{path}: resumed, with {done} of {plan.launches} launches; {force} measures from scratch")
+    return replace(plan, device=run.cases[0].device)
 
 
 def differences(run: RunFile, plan: Plan, called: str = "candidates") -> list[str]:

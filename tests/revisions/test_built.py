@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from flashbench.cli.measuring import after_builds
 from flashbench.cost.money import Money
 from flashbench.errors import NotMeasuredError
+from flashbench.measuring.device_seconds import after_builds
 from flashbench.measuring.plan import Plan
 from flashbench.revisions.built import seconds_of
 
@@ -32,8 +32,8 @@ def test_money_pays_for_builds() -> None:
     """They are deducted from a budget in money, none from one in device time; none is left of one
     that they took."""
     plan = Plan(shapes=[], candidates=[], budget_seconds=10.0, build_seconds=6.5)
-    assert after_builds(plan, {"budget": Money(1, "usd")}).budget_seconds == 3.5
-    assert after_builds(plan, {"budget": 10.0}).budget_seconds == 10.0
+    assert after_builds(plan, Money(1, "usd")).budget_seconds == 3.5
+    assert after_builds(plan, 10.0).budget_seconds == 10.0
     spent = Plan(shapes=[], candidates=[], budget_seconds=6.0, build_seconds=6.5)
     with pytest.raises(NotMeasuredError, match=r"builds and their checks, which took 6\.5 s"):
-        after_builds(spent, {"budget": Money(1, "usd")})
+        after_builds(spent, Money(1, "usd"))

@@ -1,0 +1,54 @@
+"""The tolerance of a comparison: by default what this machine and the budget can reach."""
+
+from collections.abc import Callable
+
+from flashbench.cost.estimate import launches_within
+from flashbench.cost.known import Basis, experience
+from flashbench.errors import InvalidInputError
+from flashbench.machine import attainable_tolerance, device_of, load, path
+from flashbench.measuring.plan import Plan
+from flashbench.metric import metric_of
+from flashbench.report import DEFAULT_TOLERANCE
+from flashbench.revisions.forecast import paired_work
+from flashbench.revisions.project import Project
+from flashbench.runfile import RunFile
+
+
+def chosen_tolerance(
+    said: float | None,
+    plan: Plan,
+    project: Project,
+    resumed: RunFile | None,
+    tell: Callable[[str], None],
+) -> float:
+    """What is said, else the resumed file's, which a newer profile must not refuse, else the
+    default, or what the machine's profile says it can reach. tell: prints a line."""
+    if said is not None:
+        return said
+    if resumed is not None and resumed.pair is not None:
+        return resumed.pair.tolerance
+    device = device_of(plan.device)
+    try:
+        profile = load(path())
+    except InvalidInputError:  # the advice before the first launch reports it
+        return DEFAULT_TOLERANCE
+    metric = metric_of(device, plan.metrics[0] if plan.metrics else None)
+    launches = _launches_paid_for(plan, project, device)
+    why = ", for which --budget pays" if launches < plan.launches else ""
+    chosen, line = attainable_tolerance(
+        profile, device, metric, plan.threads, launches, DEFAULT_TOLERANCE, why
+    )
+    if line:
+        tell(line)
+    return chosen
+
+
+def _launches_paid_for(plan: Plan, project: Project, device: str) -> int:
+    """As many launches as the plan allows, or as the budget likely pays for where it is known what
+    they take here; at least one."""
+    if plan.budget_seconds is None:
+        return plan.launches
+    work, known = paired_work(project, plan, device, 2), experience(device, plan.threads)
+    if known.level_of(work) is Basis.GUESS:
+        return plan.launches
+    return max(1, launches_within(plan.budget_seconds, work, known))
