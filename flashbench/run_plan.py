@@ -24,7 +24,11 @@ from flashbench.runfile import RunFile, Workers
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
-__all__ = ["Plan", "RunEnd", "measure"]
+__all__ = ["CutShortError", "Plan", "RunEnd", "measure"]
+
+
+class CutShortError(Exception):
+    """Ctrl-C was pressed; the measurements are in the run file."""
 
 
 @dataclass

@@ -25,7 +25,7 @@ ALLOWED = {
     "preflight": "builds revisions",
     "init": "builds other_tools preflight revisions",
     "profile": "cost measuring operations",
-    "gate": "builds preflight revisions stats",
+    "gate": "builds cost measuring preflight revisions stats",
     "other_tools": "operations stats",
     "history": "builds cost measuring operations other_tools profile revisions stats",
     "views": "bisect builds cost gate history operations other_tools preflight profile render "

@@ -23,7 +23,7 @@ from flashbench.measuring.saving import NotSavedError
 from flashbench.report import Report, report_pair
 from flashbench.revisions import Built
 from flashbench.revisions.built import NEW, OLD, plan_of_builds
-from flashbench.run_plan import Plan, RunEnd, measure
+from flashbench.run_plan import CutShortError, Plan, RunEnd, measure
 from flashbench.runfile import Pair, RunFile
 from flashbench.until_decided import measure_pair
 from flashbench.verdict import DECIDED, Outcome
@@ -36,10 +36,6 @@ _TRIES = 2  # failed launches after which a commit is given up
 
 class SpentError(Exception):
     """The budget was spent."""
-
-
-class CutShortError(Exception):
-    """Ctrl-C was pressed; the measurements are in the run files."""
 
 
 @contextlib.contextmanager

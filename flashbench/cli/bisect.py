@@ -1,7 +1,6 @@
 """`flashbench bisect`: find the commit that broke the build, the import, the result or the
 speed."""
 
-import hashlib
 import math
 import shlex
 import sys
@@ -108,12 +107,11 @@ def command(context: click.Context, /, **options: Any) -> int:
     commits are tried; for speed, device seconds.
     """
     from flashbench.bisect.found import EXIT_CODES
-    from flashbench.bisect.launches_on_demand import CutShortError
     from flashbench.bisect.question import range_of
     from flashbench.builds.running import StoppedError
     from flashbench.revisions import read
     from flashbench.revisions.many import default_jobs
-    from flashbench.run_plan import signals_as_interrupt
+    from flashbench.run_plan import CutShortError, signals_as_interrupt
     from flashbench.views import bisect
 
     purpose, cases = options["purpose"], cases_to_bisect(context)
@@ -173,50 +171,30 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
 def _slowdown(
     asked: "Range", preparer: "Preparer", cases: "list[Case]", jobs: int, options: dict[str, Any]
 ) -> "Found":
-    from flashbench.bisect.found import Conclusion, Found
-    from flashbench.bisect.launches_on_demand import LaunchesOnDemand, own
-    from flashbench.bisect.slowdown import Slowdown
-    from flashbench.builds import cache_directory
-    from flashbench.builds.missing_symbol import first_line
+    from flashbench.bisect.speed import find_slowdown
     from flashbench.measuring.plan import Plan
     from flashbench.measuring.progress import make_progress
 
-    changes = asked.changes()
-    suspects = sum(changes)
-    if not suspects:
-        from flashbench.bisect.found import Cost
-
-        answer = "no regression in this range: no commit changes what is built or imported"
-        return Found(asked, "speed", Conclusion.NONE, answer, [], Cost())
     if cases:
         options = options | {"device": cases[0].device, "operation": cases[0].operation}
     options = options | {"processes": processes_for(asked.project, options["processes"])}
-    plan = Plan(**plan_options(options | {"launches": 1}), candidates=[], chosen=cases)
-    _tell_plan(asked, options)
-    ends = preparer.prepare([asked.good, asked.bad], "correct")
-    for name, built in zip(("good", "bad"), ends, strict=True):
-        for note in built.outcome.notes:
-            tell(f"--{name}: {note}")
-        if built.status == "unchecked":
-            tell(f"--{name}: unchecked on small cases, {first_line(built.reason)}")
-        if not built.is_measurable:
-            hint = "; bisect --for correct" if name == "bad" else ""
-            raise NotMeasuredError(f"--{name} {built.headline}{hint}")
-    directory = cache_directory() / "bisect" / _digest(asked, options)
-    with own(directory, force=options["force"]):
-        there = len(list(directory.glob("*.json")))
-        tell(f"run files: {directory}; of an earlier call: {there}; --force measures all anew")
-        on_demand = LaunchesOnDemand(
-            plan,
-            ends[0],
-            directory,
-            pair_of(options),
-            plan.budget_seconds,
-            pays_builds=isinstance(options["budget"], Money),
-        )
-        weights = [float(change) for change in changes]
-        search = Slowdown(asked, on_demand, preparer, weights, options["confidence"], jobs, tell)
-        return search.find(ends[1], options["launches"], make_progress())
+    changes = asked.changes()
+    if any(changes):
+        _tell_plan(asked, options)
+    return find_slowdown(
+        asked,
+        changes,
+        preparer,
+        Plan(**plan_options(options | {"launches": 1}), candidates=[], chosen=cases),
+        pair_of(options),
+        launches=options["launches"],
+        jobs=jobs,
+        identity=[options[name] for name in sorted({"cases", *DECIDES_BISECTION})],
+        force=options["force"],
+        pays_builds=isinstance(options["budget"], Money),
+        progress=make_progress(),
+        tell=tell,
+    )
 
 
 def _tell_plan(asked: "Range", options: dict[str, Any]) -> None:
@@ -225,11 +203,3 @@ def _tell_plan(asked: "Range", options: dict[str, Any]) -> None:
     from flashbench.views.plan import line
 
     tell(line(of_bisection(asked, options)))
-
-
-def _digest(asked: "Range", options: dict[str, Any]) -> str:
-    """A digest of everything that identifies this bisection."""
-    kept = sorted({"cases", *DECIDES_BISECTION})
-    described = [asked.project.repository, asked.good.commit, asked.bad.commit, asked.first_parent]
-    text = repr([*map(str, described), *(options[name] for name in kept)])
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

@@ -216,15 +216,20 @@ def launches_option(default: int, help: str | None = None, *, least: int = 1) ->
     return click.option("--launches", type=count, default=default, show_default=True, help=help)
 
 
+def run_file_option(of: str) -> Option:
+    """For commands that also write a report. of: the command."""
+    return click.option(
+        "--run-file",
+        type=PathType(folder=False),
+        metavar="FILE",
+        help=f"Where to save the measurements.  [default: {of}-<date>-<time>.json]",
+    )
+
+
 def run_file_options(of: str, resume: str) -> Option:
     """For commands that measure two builds. of: the command; resume: help of --resume."""
     return together(
-        click.option(
-            "--run-file",
-            type=PathType(folder=False),
-            metavar="FILE",
-            help=f"Where to save the measurements.  [default: {of}-<date>-<time>.json]",
-        ),
+        run_file_option(of),
         click.option("--resume", type=PathType(folder=False), metavar="FILE", help=resume),
     )
 
@@ -322,9 +327,8 @@ decision_options = together(
     confidence_option(JOINT),
 )
 
-# For a table of verdicts: the rule, and where the table goes.
-report_options = together(
-    decision_options,
+# For a table of verdicts: where it goes.
+format_options = together(
     click.option(
         "--format",
         "output_format",
@@ -342,3 +346,5 @@ report_options = together(
         "fits a comment.",
     ),
 )
+# The rule, too.
+report_options = together(decision_options, format_options)

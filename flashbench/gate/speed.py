@@ -11,6 +11,10 @@ from flashbench.stats.shift import launches_needed
 from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome
 
 
+def level_name(threshold: float) -> str:
+    return f"at least {threshold:g}x"
+
+
 def speed_level(report: Report, threshold: float, revision: str) -> Level:
     """Pass if the candidate has at least `threshold` times the baseline's speed (0.5 is half).
 
@@ -19,7 +23,7 @@ def speed_level(report: Report, threshold: float, revision: str) -> Level:
     a case with too few launches for an interval, its estimate counts. `report` has one candidate,
     built from `revision`.
     """
-    name, limit = f"at least {threshold:g}x", math.log(threshold)
+    name, limit = level_name(threshold), math.log(threshold)
     unmeasured = _first(report, Outcome.NOT_MEASURED)
     if wrong := _first(report, Outcome.WRONG):
         case = wrong.partition(":")[0]

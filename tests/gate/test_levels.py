@@ -7,8 +7,8 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench.builds import Build, Status
-from flashbench.cli.gate import _taken
 from flashbench.gate import Level, State, built_level, correct_level, resources_level, speed_level
+from flashbench.gate.ladder import taken
 from flashbench.preflight.build.resources import KernelUse
 from flashbench.preflight.finding import CannotCheck
 from flashbench.report import report_one
@@ -185,7 +185,7 @@ def test_a_level_has_one_row() -> None:
     """What a launch finds wrong replaces that the check found it right."""
     passed, failed = (Level("correct", state) for state in (State.PASSED, State.FAILED))
     built = Level("builds", State.PASSED)
-    assert _taken([built, passed], failed) == [built, failed]
+    assert taken([built, passed], failed) == [built, failed]
 
 
 def test_next_step_of_a_kernel_that_raises() -> None:
