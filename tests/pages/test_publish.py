@@ -383,5 +383,5 @@ def test_a_provisional_slowdown_is_named_and_not_red(tmp_path: Path) -> None:
         publish(replace(SAMPLE, graphs=graphs), folder)
         assert said in (folder / "index.html").read_text(encoding="utf-8")
         changes = (folder / "changes.html").read_text(encoding="utf-8")
-        assert (f'class="n {colour or "provisional"}"') in changes
+        assert (f'class="n size {colour or "provisional"}"') in changes
         assert (", provisional</td>" in changes) == provisional
