@@ -47,9 +47,16 @@ class WorkList {
         const int64_t part = index % parts_;
         const int64_t rest = index / parts_;
         // Causal: the last rows see most keys, so they come first, in all groups. Otherwise a
-        // group's tasks follow one another, since they read the same keys.
-        const int64_t group = longest_first_ ? rest % groups_ : rest / blocks_;
-        const int64_t block = longest_first_ ? blocks_ - 1 - rest / groups_ : rest % blocks_;
+        // group's whole blocks follow one another, since they read the same keys, and the shorter
+        // ones at the ends of groups come last, which fill what whole blocks leave of the threads.
+        const int64_t whole = rows_ / block_rows_, in_order = groups_ * whole;
+        const bool is_rest = !longest_first_ && rest >= in_order;
+        const int64_t group = longest_first_ ? rest % groups_
+                              : is_rest      ? rest - in_order
+                                             : rest / whole;
+        const int64_t block = longest_first_ ? blocks_ - 1 - rest / groups_
+                              : is_rest      ? whole
+                                             : rest % whole;
         const int64_t first_row = block * block_rows_;
         return Task{group / kv_heads_,
                     group % kv_heads_,
@@ -83,29 +90,39 @@ class WorkList {
         return block_of(std::min(wanted, up(rows_, row_step)), row_step);
     }
 
-    // All rows take the same time: the blocks with which all threads finish soonest. Each block packs
-    // the keys, which is as much work as some rows.
+    // All rows take the same time: the blocks with which all threads finish soonest. Of several sizes
+    // the smallest: a thread that starts late or is slow then holds up the others for less long.
     int64_t even_block(int64_t row_step, int threads) const {
-        constexpr int64_t packing = 8;
         if (threads == 1) return block_of(1, row_step);
-        int64_t best = row_step, shortest = INT64_MAX;
+        int64_t best = row_step, soonest = INT64_MAX;
         for (int64_t block = row_step; block <= max_task_rows; block += row_step) {
-            const int64_t rest = rows_ % block, whole = groups_ * (rows_ / block);
-            const int64_t rounds = up(whole, threads);
-            int64_t time = rounds * (block + packing);
-            if (rest > 0) {  // one per group, some of them beside the last whole blocks
-                const int64_t each = (block + packing) / (rest + packing);
-                const int64_t beside = (rounds * threads - whole) * each;
-                const int64_t left = std::max<int64_t>(groups_ - beside, 0);
-                time += up(left, threads) * (rest + packing);
-            }
-            if (time <= shortest) {
-                shortest = time;
+            const int64_t end = end_of(block, threads);
+            if (end < soonest) {
+                soonest = end;
                 best = block;
             }
             if (block >= rows_) break;
         }
         return best;
+    }
+
+    // When the last thread finishes, in rows, if threads take whole blocks, then the rests of groups.
+    // Each task packs the keys, which is as much work as some rows.
+    int64_t end_of(int64_t block, int threads) const {
+        constexpr int64_t packing = 8;
+        const int64_t rest = rows_ % block, whole = groups_ * (rows_ / block);
+        const int64_t rounds = up(whole, threads);
+        const int64_t long_task = block + packing, short_task = rest + packing;
+        const int64_t end = rounds * long_task;
+        if (rest == 0) return end;
+        const int64_t idle = rounds * threads - whole;  // threads in the last round
+        const int64_t left = groups_ - idle * (long_task / short_task);
+        if (left <= 0) return end;
+        const int64_t more = left % threads;
+        const int64_t last = more == 0      ? 0
+                             : more <= idle ? short_task - long_task % short_task  // begun earlier
+                                            : short_task;
+        return end + left / threads * short_task + last;
     }
 
     int64_t groups_;  // batch * kv_heads

@@ -1,4 +1,4 @@
-"""How the CUDA kernels divide keys among blocks of threads, checked where there is no GPU."""
+"""How the kernels divide their work, checked without running them."""
 
 import shutil
 import subprocess
@@ -9,10 +9,11 @@ import pytest
 _SOURCES = Path(__file__).parent / "native"
 
 
-# split: among the blocks of a few queries (decode); tail: the last tiles of a launch among all SMs.
-@pytest.mark.parametrize("name", ["split", "tail"])
+# On CUDA, keys: among the blocks of a few queries (decode, split), and those of a launch's last
+# tiles among all SMs (tail). On CPUs, rows and keys among threads (work_list).
+@pytest.mark.parametrize("name", ["split", "tail", "work_list"])
 def test_divisions_cover_all_keys_and_add_up(name: str, tmp_path: Path) -> None:
-    """Keys are divided evenly, each once, and the merged result equals the computed one."""
+    """The work is divided evenly, each key once a row, and merged results equal computed ones."""
     compiler = shutil.which("c++") or shutil.which("g++")
     assert compiler is not None, "what builds the extension needs a C++ compiler"
     program = tmp_path / name
