@@ -152,57 +152,6 @@ inline void attend_strips(const Scratch<Operand>& scratch, const Attention& prob
     }
 }
 
-// The same for a task of one row, without packing, which would cost more than the products. Sums of
-// q K^T run along the head dim in lanes.
-template <class Element>
-inline void attend_one_row(const Scratch<Fp32>& scratch, const Attention& problem,
-                           float log2_scale, const Rows<Element>& keys,
-                           const Rows<Element>& values, int64_t visible) {
-    const int64_t dims = problem.head_dim;
-    for (int64_t key = 0; key < visible; key += lanes) {
-        Isa::Vec sums[lanes];
-        for (int64_t i = 0; i < lanes; ++i) {
-            sums[i] = Isa::zero();
-            if (key + i >= visible) continue;
-            const Element* const k = keys.first + (key + i) * keys.stride;
-            for (int64_t dim = 0; dim < dims; dim += lanes) {
-                const Isa::Vec x =
-                    load_strided(k + dim * keys.dim_stride, keys.dim_stride, dims - dim);
-                sums[i] = Isa::fma(Isa::load(scratch.queries + dim), x, sums[i]);
-            }
-        }
-        Isa::transpose(sums);
-        for (int64_t step = 1; step < lanes; step *= 2) {
-            for (int64_t i = 0; i < lanes; i += 2 * step) {
-                sums[i] = Isa::add(sums[i], sums[i + step]);
-            }
-        }
-        Isa::store(scratch.scores + key, sums[0]);
-    }
-    float rescale[lanes];
-    online_softmax<Fp32>(scratch.scores, scratch.block_keys, 1, &visible, 0, log2_scale,
-                         scratch.rows, rescale);
-    constexpr int64_t at_once = 4;  // vectors of O
-    for (int64_t first = 0; first < dims; first += at_once * lanes) {
-        Isa::Vec sums[at_once] = {Isa::zero(), Isa::zero(), Isa::zero(), Isa::zero()};
-        for (int64_t key = 0; key < visible; ++key) {
-            const Isa::Vec weight = Isa::broadcast(scratch.scores[key]);
-            const Element* const v =
-                values.first + key * values.stride + first * values.dim_stride;
-            for (int64_t i = 0; i < at_once && first + i * lanes < dims; ++i) {
-                const Isa::Vec x = load_strided(v + i * lanes * values.dim_stride,
-                                                values.dim_stride, dims - first - i * lanes);
-                sums[i] = Isa::fma(weight, x, sums[i]);
-            }
-        }
-        float* const out = scratch.out + first;
-        for (int64_t i = 0; i < at_once && first + i * lanes < dims; ++i) {
-            Isa::store(out + i * lanes, Isa::fma(Isa::load(out + i * lanes),
-                                                 Isa::broadcast(rescale[0]), sums[i]));
-        }
-    }
-}
-
 }  // namespace FLASHBENCH_ISA
 }  // namespace cpu
 }  // namespace flashbench

@@ -17,6 +17,7 @@
 #include "attend.h"
 #include "backward.h"
 #include "epilogue.h"
+#include "one_row.h"
 #include "peak.h"
 
 namespace flashbench {
