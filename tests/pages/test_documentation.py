@@ -128,6 +128,7 @@ def test_axe_finds_nothing(browser: "Browser", built: Path) -> None:
     for scheme, drawn in {"light": "default", "dark": "slate"}.items():
         page.emulate_media(color_scheme=scheme)
         page.locator(f"body[data-md-color-scheme={drawn}]").wait_for()
+        page.wait_for_function("() => document.getAnimations().length === 0")
         assert violations(page) == [], scheme
     assert visited.complaints == []
     visited.close()

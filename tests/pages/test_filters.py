@@ -91,7 +91,7 @@ def test_filters_pass_what_they_say(visit: Open) -> None:
     """Words, dtype, mask, machine and changes each leave the graphs that have them."""
     page = visit("graphs.html")
     figures(page, 8)
-    page.get_by_label("case or series").fill("Q2048 causal")
+    page.get_by_label("case (words)").fill("Q2048 causal")
     figures(page, 2)
     page.get_by_label("machine", exact=True).select_option("box")
     figures(page, 1)
