@@ -125,7 +125,7 @@ def found_by(launches: int, deviation: float, family: int, change: float, seed: 
     run = make_pair(
         np.random.default_rng(seed),
         cases=make_cases(family),
-        launches=launches * (640 // family),
+        launches=launches * (320 // family),
         samples=2,
         between=deviation / np.sqrt(2),
         within=0.0,
@@ -272,7 +272,7 @@ def test_command_measures_prints_and_keeps(tmp_path: Path, monkeypatch: pytest.M
         "def attention(q, k, v, **keywords):\n"
         "    return scaled_dot_product_attention(q, k, v, **keywords).clone()\n"
     )
-    command = ["aa", "--comparisons", "2", "--launches", "4"]
+    command = ["aa", "--comparisons", "2", "--launches", "2"]
     first = [*command, "--candidate", "plain:attention", "--dtype", "fp32"]
     first += ["--shape", "1,1,8,8", "--causal", "full", "--samples", "4", "--min-sample", "1ms"]
     first += ["--run-file", str(tmp_path / "aa.json"), "--format", "json"]

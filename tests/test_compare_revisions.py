@@ -49,7 +49,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository.git("tag", "unbuildable")
     repository.git("checkout", "-q", "-b", "aside", "good")
     noise = "static_cast<long>(getpid() * 2654435761ULL % 65536 * 4)"
-    repository.edit("csrc/kernels.cpp", "turn < DELAY", f"turn < (planes > 1 ? DELAY : {noise})")
+    turns = f"const long turns = planes > 1 ? DELAY : {noise};\n    for (volatile"
+    repository.edit("csrc/kernels.cpp", "for (volatile", turns)
+    repository.edit("csrc/kernels.cpp", "turn < DELAY", "turn < turns")
     text = (repository.root / "csrc/kernels.cpp").read_text()
     repository.write("csrc/kernels.cpp", f"#include <unistd.h>\n{text}")
     repository.commit("Wait by the number of the process, where there are few planes")

@@ -174,7 +174,7 @@ def test_commits_of_one_second_are_in_order(tmp_path: Path, monkeypatch) -> None
 def test_hung_revision_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A build that never ends is a time-out, which is kept, and leaves no process behind."""
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
-    repository = fastattn(tmp_path / "fastattn")
+    repository = fastattn(tmp_path / "fastattn", by_setuptools=True)
     hang = "import subprocess; subprocess.run(['sleep', '1000'], start_new_session=True)"
     repository.edit("setup.py", "from setuptools", f"{hang}\nfrom setuptools")
     repository.commit("Hang")

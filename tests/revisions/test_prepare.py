@@ -23,7 +23,7 @@ TOY = Path(__file__).parent.parent / "history" / "toy"  # in small, a project li
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    return fastattn(tmp_path / "fastattn")
+    return fastattn(tmp_path / "fastattn", by_setuptools=True)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_submodule_that_is_not_here_is_another_build(
     library = Repository(tmp_path / "library")
     library.write("missing_config.h", "")
     library.commit("A header")
-    origin = fastattn(tmp_path / "origin")
+    origin = fastattn(tmp_path / "origin", by_setuptools=True)
     allowed = ("-c", "protocol.file.allow=always", "submodule")
     origin.git(*allowed, "add", "-q", str(library.root), "csrc/library")
     origin.edit("csrc/kernels.cpp", '"config.h"', '"config.h"\n#include "library/missing_config.h"')
