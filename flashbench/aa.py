@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbench import machine
 from flashbench.case import Case
 from flashbench.comparison import decide_families
 from flashbench.launches import Failure, LaunchData
@@ -259,3 +260,34 @@ def _outcomes(
         }
         for judged in decide_families(groups, alpha, tolerance, 1, anytime=anytime)
     ]
+
+
+def noise_of(found: SelfComparison) -> list[machine.Noise]:
+    """For the machine's profile: an entry per device, with what the table shows for each case."""
+    entries, run = [], found.data.run
+    for device in sorted({noise.case.device for noise in found.cases}):
+        of_device = [noise for noise in found.cases if noise.case.device == device]
+        name, threads = machine.identify(run.environment, device)
+        curves = np.stack([noise.detectable[0.8] for noise in of_device])
+        median = np.quantile(curves, 0.5, axis=0, method="higher")
+        attained = [attainable_tolerances(n.ratios, len(run.cases), found.alpha) for n in of_device]
+        entries.append(
+            machine.Noise(
+                device=device,
+                name=name,
+                threads=threads,
+                metric=found.data.metrics[0],
+                measured=run.created,
+                cases=len(of_device),
+                alarms=sum(noise.alarms.count for noise in of_device),
+                compared=sum(noise.alarms.trials for noise in of_device),
+                detectable=_finite(median.tolist()),
+                detectable_worst=_finite(curves.max(axis=0).tolist()),
+                attainable=_finite(np.max(attained, axis=0).tolist()),
+            )
+        )
+    return entries
+
+
+def _finite(changes: list[float]) -> list[float | None]:
+    return [change if math.isfinite(change) else None for change in changes]

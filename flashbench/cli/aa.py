@@ -1,6 +1,5 @@
 """`flashbench aa`: a build against itself, for this machine's false-alarm rate and sensitivity."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,6 @@ from flashbench.runfile import BuildIdentity, Candidate
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.aa import SelfComparison
     from flashbench.run_plan import Plan
     from flashbench.runfile import RunFile
 
@@ -82,9 +80,10 @@ def command(**options: Any) -> int:
     by the same code. Prints how often this machine gave a false alarm, the smallest change that 5,
     10, 20 and 40 launches would detect, and the number of launches to plan.
     """
-    from flashbench.aa import compare_with_itself
+    from flashbench import machine
+    from flashbench.aa import compare_with_itself, noise_of
     from flashbench.launches import collect
-    from flashbench.views import noise
+    from flashbench.views.noise import document
 
     path = options["run_file"] or options["resume"] or new_run_file("aa")
     refuse_run_file(options["output"], path)
@@ -101,9 +100,11 @@ def command(**options: Any) -> int:
         raise NotMeasuredError(
             f"{path}: no complete comparison of {options['launches']} launches was measured"
         )
-    deliver(noise.document(found), options["output_format"], options["output"])
+    deliver(document(found), options["output_format"], options["output"])
     if options["save"]:
-        _save(run, found)
+        for noise in noise_of(found):
+            machine.keep(noise, machine.path())
+        tell(f"kept in {machine.path()}")
     return Exit.REGRESSION if found.too_many else Exit.PASS
 
 
@@ -187,40 +188,3 @@ def _build(
         tell(f"measuring {spec}, as it is imported here")
     roots = [str(project.import_root)] if project is not None else []
     return spec, *copy_installed(spec, directory, roots)
-
-
-def _save(run: "RunFile", found: "SelfComparison") -> None:
-    """One entry per device, with what the table shows for each case."""
-    import numpy as np
-
-    from flashbench import machine
-    from flashbench.aa import attainable_tolerances
-
-    for device in sorted({noise.case.device for noise in found.cases}):
-        of_device = [noise for noise in found.cases if noise.case.device == device]
-        name, threads = machine.identify(run.environment, device)
-        curves = np.stack([noise.detectable[0.8] for noise in of_device])
-        median = np.quantile(curves, 0.5, axis=0, method="higher")
-        family = len(run.cases)
-        attained = [attainable_tolerances(n.ratios, family, found.alpha) for n in of_device]
-        machine.keep(
-            machine.Noise(
-                device=device,
-                name=name,
-                threads=threads,
-                metric=found.data.metrics[0],
-                measured=run.created,
-                cases=len(of_device),
-                alarms=sum(noise.alarms.count for noise in of_device),
-                compared=sum(noise.alarms.trials for noise in of_device),
-                detectable=_finite(median.tolist()),
-                detectable_worst=_finite(curves.max(axis=0).tolist()),
-                attainable=_finite(np.max(attained, axis=0).tolist()),
-            ),
-            machine.path(),
-        )
-    tell(f"kept in {machine.path()}")
-
-
-def _finite(changes: list[float]) -> list[float | None]:
-    return [change if math.isfinite(change) else None for change in changes]

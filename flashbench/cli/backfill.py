@@ -21,9 +21,7 @@ from flashbench.cli.options import (
 )
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.run_file import run_file
-from flashbench.damage import damage
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.inputs import read_input
 from flashbench.measuring.claim import new_run_file
 from flashbench.measuring.same_plan import continued
 from flashbench.metric import METRICS
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from flashbench.revisions.revision import Revision
     from flashbench.run_plan import Plan
     from flashbench.runfile import RunFile
-
-_LIST_BYTES = 2**27
 
 
 @click.command(
@@ -92,10 +88,11 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     from flashbench.measuring.progress import make_progress
     from flashbench.revisions import git, read
     from flashbench.revisions.built import seconds_of
+    from flashbench.revisions.commits import commits_named
     from flashbench.run_plan import measure, signals_ignored
 
     project = read(Path.cwd())
-    chosen = _chosen(project, revisions, options["listed"])
+    chosen = commits_named(project.repository, revisions, options["listed"])
     path = options["output"] or new_run_file("backfill")
     repository = git.root_of(project.repository)
     results = options["results"] or repository / ".asv" / "results"
@@ -131,29 +128,6 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     if outcome.interrupted:
         return Exit.NOT_MEASURED
     return Exit.PASS if options["exit_zero"] else code
-
-
-def _chosen(
-    project: "Project", revisions: tuple[str, ...], listed: Path | None
-) -> "list[Revision]":
-    """Each commit once, in the order given."""
-    from flashbench.revisions.commits import commits_of
-
-    texts = [*revisions, *(_lines(listed) if listed else [])]
-    if not texts:
-        raise InvalidInputError("which commits? name some, a range A..B, or a file with --list")
-    found = [one for text in texts for one in commits_of(project.repository, text)]
-    if any(one.worktree for one in found):
-        raise InvalidInputError("the working tree cannot be in a history; name commits")
-    return list({one.commit: one for one in found}.values())
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        lines = read_input(path, _LIST_BYTES, "a list of commits").decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{path}: cannot be read: {damage(error)}") from None
-    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
 
 
 def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]) -> "list[Built]":

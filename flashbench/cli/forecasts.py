@@ -1,9 +1,6 @@
 """Forecasts of measuring commands, from their options."""
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,26 +9,20 @@ from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.measuring import cases_to_bisect, plan_options, rate_of, said_tolerance, tell
 from flashbench.comparing.tolerance import chosen_tolerance
 from flashbench.cost import store
-from flashbench.cost.estimate import Seconds, Work, slowest_share, starts_seconds
-from flashbench.cost.forecast import Forecast, Part, measuring_parts, parts_until_decided, source
+from flashbench.cost.estimate import Work
+from flashbench.cost.forecast import Forecast, measuring_parts, parts_until_decided, source
 from flashbench.cost.known import Experience, experience
 from flashbench.cost.money import Money
-from flashbench.cost.shares import shards
+from flashbench.cost.shares import share
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import device_of, name_of
 from flashbench.measuring.plan import Plan
 from flashbench.metric import metrics_of
-from flashbench.revisions.forecast import paired_work
+from flashbench.revisions.forecast import add_builds, paired_work
 from flashbench.shard import cases_of_shard
 
 if TYPE_CHECKING:
     from flashbench.bisect.question import Range
-    from flashbench.revisions import Project, Revision
-
-# For a repository without a timed build or check.
-_BUILD, _CHECK = Seconds(5, 60, 600), Seconds(1, 3, 15)
-_NONE = Seconds()
-_COPY = Seconds(0.05, 0.2, 2)  # if nothing is compiled
 
 
 def run(context: click.Context, options: dict[str, Any]) -> Forecast:
@@ -83,12 +74,18 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     if done:
         found.sources.append(("resumed", f"{file} has {done} of {plan.launches} launches"))
     if builds_tree and project is not None:
-        _add_builds(found, project, [resolve(project.repository, WORKTREE)], 1, options)
+        add_builds(
+            found,
+            project,
+            [resolve(project.repository, WORKTREE)],
+            1,
+            elsewhere=bool(options.get("on")),
+        )
     found.parts += measuring_parts(work, known)
     found.sources.append(source(known, work))
     found.work, found.known = work, known
     if (count := min(_devices(options), len(work.cases))) > 1:
-        _share(found, count, work, known)
+        share(found, count, work, known)
     return found
 
 
@@ -110,7 +107,7 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     work = paired_work(project, plan, device, 2)
     known = known_here(device, options)
     found = _forecast("compare", work, known, plan, options)
-    _add_builds(found, project, revisions, 1, options)
+    add_builds(found, project, revisions, 1, elsewhere=bool(options.get("on")))
     said = options["tolerance"] if options.get("on") else said_tolerance(context)
     tolerance = chosen_tolerance(said, plan, project, None, tell)
     parts, launches = parts_until_decided(work, known, tolerance, options["confidence"])
@@ -122,18 +119,20 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
 
 def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
     """Forecast `flashbench backfill`, with all commits in the same launches."""
-    from flashbench.cli.backfill import _chosen
     from flashbench.revisions import read
+    from flashbench.revisions.commits import commits_named
     from flashbench.revisions.many import default_jobs
 
     project = read(Path.cwd())
-    chosen = _chosen(project, options["revisions"], options["listed"])
+    chosen = commits_named(project.repository, options["revisions"], options["listed"])
     device = device_of(options["device"])
     plan = Plan(**plan_options(options), candidates=[])
     work = paired_work(project, plan, device, len(chosen), len(options["metrics"]) or 1)
     known = known_here(device, options)
     found = _forecast("backfill", work, known, plan, options)
-    _add_builds(found, project, chosen, options["jobs"] or default_jobs(), options)
+    add_builds(
+        found, project, chosen, options["jobs"] or default_jobs(), elsewhere=bool(options.get("on"))
+    )
     found.parts += measuring_parts(work, known)
     found.sources.append(source(known, work))
     found.work, found.known = work, known
@@ -155,12 +154,10 @@ def bisect(context: click.Context, options: dict[str, Any]) -> Forecast:
 def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     """Forecast a search: of a slowdown by simulation, else the commits that halving needs, and some
     more."""
-    from flashbench.bisect.simulated_search import launches_of_search
+    from flashbench.bisect.forecast import add_search
     from flashbench.operations import parse_case
-    from flashbench.revisions.many import default_jobs
 
     project = asked.project
-    speed = options["purpose"] == "speed"
     cases = [parse_case(text) for text in options["cases"]]
     device = cases[0].device if cases else device_of(options["device"])
     if cases:
@@ -169,25 +166,17 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
     known = known_here(device, options)
     ends = paired_work(project, plan, device, 2)
     found = _forecast("bisect", ends, known, plan, options)
-    suspects = sum(asked.changes()) if speed else asked.builds()
-    halving = math.ceil(math.log2(suspects + 1))
-    size, change = asked.graph.size, "changes" if suspects == 1 else "change"
-    found.what = (
-        f"{size} commit{'s' * (size != 1)}, {suspects} that {change} what is built or imported"
+    add_search(
+        found,
+        asked,
+        ends,
+        known,
+        speed=options["purpose"] == "speed",
+        rule=(options["tolerance"], options["confidence"]),
+        quick=options["quick"],
+        jobs=options["jobs"],
+        elsewhere=bool(options.get("on")),
     )
-    most = max(0, (halving + 2 if options["quick"] else suspects) - 2)
-    between = Seconds(0, min(halving + 2, most), most)  # none, if nothing is broken
-    launches = None
-    if speed and suspects:
-        rule = options["tolerance"], options["confidence"]
-        launches = launches_of_search(suspects, ends, known, *rule)
-        between = launches.commits
-    jobs = options["jobs"] or (1 if speed else default_jobs())
-    inside = [commit.revision for commit in asked.commits[:-1]]
-    _add_builds(found, project, [asked.good, asked.bad], jobs, options, inside, between)
-    if launches is not None:
-        found.parts += launches.parts
-        found.sources += [source(known, ends), *launches.sources]
     return found
 
 
@@ -223,68 +212,6 @@ def _forecast(
         budget_seconds=plan.budget_seconds,
         builds_count=isinstance(budget, Money),
     )
-
-
-def _add_builds(
-    found: Forecast,
-    project: "Project",
-    revisions: "Sequence[Revision]",
-    jobs: int,
-    options: dict[str, Any],
-    searched: "Sequence[Revision]" = (),
-    looks: Seconds = _NONE,
-) -> None:
-    """Add the builds missing from the cache (all of them on another machine) and the checks of
-    builds. searched: further revisions; a search looks at `looks` of them."""
-    from flashbench.builds import cache_directory
-    from flashbench.revisions import pending_builds
-
-    cache, costs = cache_directory(), store.load()
-    with TemporaryDirectory() as empty:
-        elsewhere = bool(options.get("on"))
-        place = Path(empty) if elsewhere else cache
-        missing = pending_builds.to_build(project, revisions, place)
-        all_missing = missing
-        if searched:
-            all_missing = pending_builds.to_build(project, [*revisions, *searched], place)
-    share = (all_missing - missing) / max(1, len(searched))
-    count = Seconds(
-        *(missing + math.ceil(n * share) for n in (looks.low, looks.likely, looks.high))
-    )
-    each, check = (
-        pending_builds.build_seconds(project, cache, costs),
-        pending_builds.check_seconds(project, costs),
-    )
-    for what, one, default, noun in (
-        ("builds", each, _BUILD if project.build != () else _COPY, "build"),
-        ("checks of builds", check, _CHECK, "import"),
-    ):
-        if not count.high:
-            break
-        if one is None:
-            found.sources.append(("guess", f"no {noun} of this repository was timed here: a guess"))
-        taken = one or default
-        seconds = Seconds(
-            count.low * taken.low / jobs,
-            count.likely * taken.likely / min(jobs, max(1, count.likely)),
-            count.high * taken.high,
-        )
-        found.parts.append(Part(what, count.likely, seconds, device=False))
-    if not all_missing:
-        found.parts.append(Part("builds", 0, Seconds(), device=False))
-
-
-def _share(found: Forecast, count: int, work: Work, known: Experience) -> None:
-    """Divide the work among devices, each with all launches of its share of the cases."""
-    spread = known.spread(known.level_of(work))
-    dealt = [str(one) for one in shards(work, known, count)]
-    shares = [cases_of_shard(work.cases, one) for one in dealt]
-    found.wall_device = Seconds.about(slowest_share(shares, work, known), spread)
-    more = Seconds.about((count - 1) * starts_seconds(work, known), spread)
-    found.parts.append(Part("starts on the others", (count - 1) * work.launches, more))
-    words = f"{count} share the cases, like this machine; each starts every launch"
-    found.sources.append(("shared", words))
-    found.shards, found.shares = dealt, shares
 
 
 def _devices(options: dict[str, Any]) -> int:

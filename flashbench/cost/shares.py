@@ -2,9 +2,17 @@
 
 from heapq import heapify, heapreplace
 
-from flashbench.cost.estimate import Work, case_seconds, first_seconds
+from flashbench.cost.estimate import (
+    Seconds,
+    Work,
+    case_seconds,
+    first_seconds,
+    slowest_share,
+    starts_seconds,
+)
+from flashbench.cost.forecast import Forecast, Part
 from flashbench.cost.known import Basis, Experience
-from flashbench.shard import Shard, equal_shards
+from flashbench.shard import Shard, cases_of_shard, equal_shards
 
 
 def shards(work: Work, known: Experience, count: int) -> list[Shard]:
@@ -30,3 +38,16 @@ def shards(work: Work, known: Experience, count: int) -> list[Shard]:
     return [
         Shard(number, count, tuple(sorted(mine))) for number, mine in enumerate(places, start=1)
     ]
+
+
+def share(found: Forecast, count: int, work: Work, known: Experience) -> None:
+    """Divide a forecast's work among devices, each with all launches of its share of the cases."""
+    spread = known.spread(known.level_of(work))
+    dealt = [str(one) for one in shards(work, known, count)]
+    shares = [cases_of_shard(work.cases, one) for one in dealt]
+    found.wall_device = Seconds.about(slowest_share(shares, work, known), spread)
+    more = Seconds.about((count - 1) * starts_seconds(work, known), spread)
+    found.parts.append(Part("starts on the others", (count - 1) * work.launches, more))
+    words = f"{count} share the cases, like this machine; each starts every launch"
+    found.sources.append(("shared", words))
+    found.shards, found.shares = dealt, shares

@@ -1,9 +1,12 @@
 """The commits of a range, in order, read from git alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashbench.damage import damage
 from flashbench.errors import InvalidInputError
+from flashbench.inputs import read_input
 from flashbench.revisions import git
 from flashbench.revisions.revision import WORKTREE, Revision, resolve
 
@@ -11,6 +14,7 @@ from flashbench.revisions.revision import WORKTREE, Revision, resolve
 _LOG = ("log", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-mailmap", "-s")
 # All but the body have no line breaks of their own.
 _FORMAT = "--format=%H%n%P%n%ct%n%an%n%s%n%b"
+_LIST_BYTES = 2**27
 _DIGITS = 19  # of a date, which git passes on at any length
 
 
@@ -125,3 +129,25 @@ def merge_base(repository: Path, one: str, other: str) -> str:
         if error.is_no:
             return ""
         raise  # it cannot tell, as where the repository lacks a commit
+
+
+def commits_named(
+    repository: Path, texts: Sequence[str], listed: Path | None = None
+) -> list[Revision]:
+    """Each commit once, in the order given. texts: names and ranges; listed: a file with more, one
+    a line."""
+    texts = [*texts, *(_lines(listed) if listed else [])]
+    if not texts:
+        raise InvalidInputError("which commits? name some, a range A..B, or a file with --list")
+    found = [one for text in texts for one in commits_of(repository, text)]
+    if any(one.worktree for one in found):
+        raise InvalidInputError("the working tree cannot be in a history; name commits")
+    return list({one.commit: one for one in found}.values())
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = read_input(path, _LIST_BYTES, "a list of commits").decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path}: cannot be read: {damage(error)}") from None
+    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]

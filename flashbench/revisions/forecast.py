@@ -1,8 +1,23 @@
-"""What measuring revisions takes: their launches."""
+"""What measuring revisions takes: their builds, and their launches."""
 
-from flashbench.cost.estimate import Work
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from flashbench.builds import cache_directory
+from flashbench.cost import store
+from flashbench.cost.estimate import Seconds, Work
+from flashbench.cost.forecast import Forecast, Part
 from flashbench.measuring.plan import Plan
+from flashbench.revisions import pending_builds
 from flashbench.revisions.project import Project, processes_for
+from flashbench.revisions.revision import Revision
+
+# For a repository without a timed build or check.
+_BUILD, _CHECK = Seconds(5, 60, 600), Seconds(1, 3, 15)
+_NONE = Seconds()
+_COPY = Seconds(0.05, 0.2, 2)  # if nothing is compiled
 
 
 def paired_work(
@@ -22,3 +37,50 @@ def paired_work(
         processes=processes,
         fresh=plan.launches if plan.workers == "fresh" else 1,
     )
+
+
+def add_builds(
+    found: Forecast,
+    project: Project,
+    revisions: Sequence[Revision],
+    jobs: int,
+    *,
+    elsewhere: bool = False,
+    searched: Sequence[Revision] = (),
+    looks: Seconds = _NONE,
+) -> None:
+    """Add the builds missing from the cache and the checks of builds to a forecast. elsewhere: on
+    another machine, where none is cached; searched: further revisions; a search looks at `looks` of
+    them."""
+    cache, costs = cache_directory(), store.load()
+    with TemporaryDirectory() as empty:
+        place = Path(empty) if elsewhere else cache
+        missing = pending_builds.to_build(project, revisions, place)
+        all_missing = missing
+        if searched:
+            all_missing = pending_builds.to_build(project, [*revisions, *searched], place)
+    share = (all_missing - missing) / max(1, len(searched))
+    count = Seconds(
+        *(missing + math.ceil(n * share) for n in (looks.low, looks.likely, looks.high))
+    )
+    each, check = (
+        pending_builds.build_seconds(project, cache, costs),
+        pending_builds.check_seconds(project, costs),
+    )
+    for what, one, default, noun in (
+        ("builds", each, _BUILD if project.build != () else _COPY, "build"),
+        ("checks of builds", check, _CHECK, "import"),
+    ):
+        if not count.high:
+            break
+        if one is None:
+            found.sources.append(("guess", f"no {noun} of this repository was timed here: a guess"))
+        taken = one or default
+        seconds = Seconds(
+            count.low * taken.low / jobs,
+            count.likely * taken.likely / min(jobs, max(1, count.likely)),
+            count.high * taken.high,
+        )
+        found.parts.append(Part(what, count.likely, seconds, device=False))
+    if not all_missing:
+        found.parts.append(Part("builds", 0, Seconds(), device=False))
