@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
-from flashbench import operations
+from flashbench import defaults, operations
 from flashbench.baseline_names import title
 from flashbench.comparison import (
     Comparison,
@@ -23,8 +23,6 @@ from flashbench.runfile import Candidate, RunFile
 from flashbench.stats.shift import Shift
 from flashbench.verdict import DIFFERENT, Verdict, judge, outcome_of
 
-DEFAULT_TOLERANCE = 0.01
-DEFAULT_ALPHA = 0.05
 _SHOW_ORDER = 16  # cases that show how launches correlate before one is called different
 _CORRELATION = 0.5
 _CLOCKS = 0.02  # a larger change of a clock may change the ratio to the baseline
@@ -63,8 +61,8 @@ def report_one(
     *,
     metric: str | None = None,
     against: str = "sdpa",
-    tolerance: float = DEFAULT_TOLERANCE,
-    alpha: float = DEFAULT_ALPHA,
+    tolerance: float = defaults.TOLERANCE,
+    alpha: float = defaults.ALPHA,
 ) -> Report:
     """Judge the candidates of one run file against its default baseline, or its best.
 
@@ -101,8 +99,8 @@ def report_builds(
     run: RunFile,
     *,
     metric: str | None = None,
-    tolerance: float = DEFAULT_TOLERANCE,
-    alpha: float = DEFAULT_ALPHA,
+    tolerance: float = defaults.TOLERANCE,
+    alpha: float = defaults.ALPHA,
 ) -> Report:
     """Judge the new build of a run file's pair against the old one."""
     data = collect(run, metric)
@@ -119,8 +117,8 @@ def report_two(
     b: RunFile,
     *,
     metric: str | None = None,
-    tolerance: float = DEFAULT_TOLERANCE,
-    alpha: float = DEFAULT_ALPHA,
+    tolerance: float = defaults.TOLERANCE,
+    alpha: float = defaults.ALPHA,
     allow: Collection[str] = (),
 ) -> Report:
     """Judge B against A with the baseline as the control.

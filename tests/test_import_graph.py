@@ -32,7 +32,7 @@ ALLOWED = {
     "revisions stats",
     "reports": "cost operations profile render stats views",
     "suites": "builds measuring other_tools revisions stats",
-    "comparing": "builds cost measuring other_tools revisions suites",
+    "comparing": "cost measuring other_tools revisions suites",
     # cli: arguments are checked by the types of the commands' options
     "api": "cli comparing cost measuring operations render reports revisions suites views",
     "site": "builds cost history operations other_tools profile render reports revisions stats "

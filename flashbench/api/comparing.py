@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from flashbench import operations
+from flashbench import defaults, operations
 from flashbench.api.arguments import checked
 from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
 from flashbench.api.measuring import finished
@@ -20,7 +20,7 @@ from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress, Silent, make_progress
 from flashbench.operations.chosen import chosen
-from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, Report
+from flashbench.report import Report
 from flashbench.revisions import WORKTREE
 from flashbench.runfile import Processes, RunFile
 from flashbench.suites.comparing import NOT_OF_SUITES, SuiteRequest, compare_suites
@@ -49,12 +49,12 @@ def compare(
     causal: Causal | None = None,
     layout: Layout | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
-    launches: int = 40,
-    samples: int = 40,
+    launches: int = defaults.LAUNCHES_UNTIL_DECIDED,
+    samples: int = defaults.SAMPLES,
     min_sample: float | None = None,
-    seed: int = 0,
+    seed: int = defaults.SEED,
     threads: int | None = None,
-    timeout: float = 60.0,
+    timeout: float = defaults.TIMEOUT_SECONDS,
     budget: float | None = None,
     processes: Literal["auto"] | Processes = "auto",
     path: str | Path | None = None,
@@ -92,13 +92,13 @@ def compare(
     told = make_progress() if progress else Silent()
     file = new_run_file("compare") if path is None else Path(path)
     texts = str(a), WORKTREE if b is None else str(b)
-    confidence = 1 - DEFAULT_ALPHA if confidence is None else confidence
+    confidence = defaults.CONFIDENCE if confidence is None else confidence
     if asv or pytest:
         request = SuiteRequest(
             *texts,
             asv,
             pytest,
-            tolerance=DEFAULT_TOLERANCE if tolerance is None else tolerance,
+            tolerance=defaults.TOLERANCE if tolerance is None else tolerance,
             confidence=confidence,
             launches=launches,
             timeout=timeout,
@@ -143,7 +143,7 @@ def _of_suites(request: SuiteRequest, file: Path, progress: Progress, *, force: 
 
 
 def _of_same(a: str, b: str) -> Verdicts:
-    report = Report((), [], [], {}, DEFAULT_TOLERANCE, DEFAULT_ALPHA)
+    report = Report((), [], [], {}, defaults.TOLERANCE, defaults.ALPHA)
     return Verdicts(report, same_build=f"{a} against {b}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from flashbench import operations
+from flashbench import defaults, operations
 from flashbench.api.arguments import checked
 from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
 from flashbench.api.run import Run
@@ -40,12 +40,12 @@ def measure(
     layout: Layout | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     backends: str = "auto",
-    launches: int = 10,
-    samples: int = 40,
+    launches: int = defaults.LAUNCHES,
+    samples: int = defaults.SAMPLES,
     min_sample: float | None = None,
-    seed: int = 0,
+    seed: int = defaults.SEED,
     threads: int | None = None,
-    timeout: float = 60.0,
+    timeout: float = defaults.TIMEOUT_SECONDS,
     budget: float | None = None,
     path: str | Path | None = None,
     force: bool = False,

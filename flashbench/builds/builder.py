@@ -20,14 +20,13 @@ from pathlib import Path
 
 import msgspec
 
-from flashbench import locks
+from flashbench import defaults, locks
 from flashbench.builds import diagnosis, missing_symbol, pruning, requirements, running, toolchain
 from flashbench.builds.diagnosis import Status
 from flashbench.builds.recipe import BuildResult, OwnExtension, Recipe, read_log
 from flashbench.builds.scratch import scratch
 from flashbench.files import remove_tree
 
-TIMEOUT_SECONDS = 1800.0
 _LEAST_FREE = 1 << 20  # free bytes of a disk, below which a failure does not count
 
 
@@ -69,7 +68,7 @@ def build(
     *,
     recipe: Recipe | None = None,
     retry_failed: bool = False,
-    timeout: float = TIMEOUT_SECONDS,
+    timeout: float = defaults.BUILD_TIMEOUT_SECONDS,
 ) -> Build:
     """Build the extension of the sources in `checkout`, or find an earlier build.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashbench import defaults
 from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import (
     DECIDES_BISECTION,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 @metric_option("As for `compare`.")
 @tolerance_option("Ignore a smaller slowdown between the two ends.", "2%")
 @confidence_option("Required both to say that the ends differ and to name the culprit.", "98%")
-@launches_option(40, "At most, to compare the two ends.", least=2)
+@launches_option(defaults.LAUNCHES_UNTIL_DECIDED, "At most, to compare the two ends.", least=2)
 @effort_options
 @first_parent_option
 @click.option(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashbench import defaults
 from flashbench.cli.measuring import refuse_given, tell
 from flashbench.cli.options import (
     ARRANGEMENT,
@@ -64,7 +65,7 @@ _REPORTS = ("markdown", "json", "github", "junit")
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts are.")
 @grid_options
-@launches_option(40, "At most, per case.", least=2)
+@launches_option(defaults.LAUNCHES_UNTIL_DECIDED, "At most, per case.", least=2)
 @effort_options
 @run_file_options("compare", "Resume the run file of an earlier comparison of the same revisions.")
 @click.option(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import click
 
-from flashbench import operations
+from flashbench import defaults, operations
 from flashbench.callables import LAYOUTS, MASK_REQUESTS
 from flashbench.case import DTYPES
 from flashbench.cli.parameter_types import (
@@ -132,14 +132,14 @@ hourly_rate_option = click.option(
 )
 
 threads_option = click.option("--threads", type=Count(1, 4096), help="CPU threads of torch.")
-seed_option = click.option("--seed", type=Count(0, 2**53), default=0, show_default=True)
+seed_option = click.option("--seed", type=Count(0, 2**53), default=defaults.SEED, show_default=True)
 
 # Samples, threads, seed, budget and time-out.
 effort_options = together(
     click.option(
         "--samples",
         type=Count(2, 100_000),
-        default=40,
+        default=defaults.SAMPLES,
         show_default=True,
         help="Per launch, metric and candidate; slow calls get fewer.",
     ),
@@ -159,7 +159,7 @@ effort_options = together(
     click.option(
         "--timeout",
         type=Duration(),
-        default="60s",
+        default=f"{defaults.TIMEOUT_SECONDS:g}s",
         show_default=True,
         help="For one candidate's check, or one block of its samples.",
     ),
@@ -174,7 +174,7 @@ def build_options(timeout: str = "--build-timeout", retry: str = "--retry-build"
             timeout,
             "build_timeout",
             type=Duration(),
-            default="30m",
+            default=f"{defaults.BUILD_TIMEOUT_SECONDS / 60:g}m",
             show_default=True,
             help="For one build; an import and its calls get at most 2m.",
         ),
@@ -299,14 +299,14 @@ def metric_option(help: str) -> Option:
 
 
 def tolerance_option(
-    help: str = "Largest change that does not matter.", default: str = "1%"
+    help: str = "Largest change that does not matter.", default: str = f"{defaults.TOLERANCE:.0%}"
 ) -> Option:
     """What a verdict ignores."""
     kind = Fraction(0, 1)
     return click.option("--tolerance", type=kind, default=default, show_default=True, help=help)
 
 
-def confidence_option(help: str, default: str = "95%") -> Option:
+def confidence_option(help: str, default: str = f"{defaults.CONFIDENCE:.0%}") -> Option:
     """Of a verdict's intervals."""
     kind = Fraction(0.5, 1)
     return click.option("--confidence", type=kind, default=default, show_default=True, help=help)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashbench import defaults
 from flashbench.candidates import OURS, is_function, parse_candidate, parse_candidates
 from flashbench.cli.measuring import rate_of, refuse_given, tell
 from flashbench.cli.options import (
@@ -232,7 +233,7 @@ def _asked(text: str, case: "Case", options: dict[str, Any]) -> "ToProfile":
         candidates=[],
         backends="default",
         threads=options["threads"],
-        samples=40,
+        samples=defaults.SAMPLES,
         min_sample_seconds=None,
         metrics=[metric_of(case.device, "gpu_cold" if options["cold"] else None)],
         operation=case.operation,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashbench import defaults
 from flashbench.baseline_names import is_default
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.building import of_project
@@ -68,7 +69,7 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
     help="Baselines besides the default. Of attention SDPA's backends: cudnn, flash, efficient, "
     "math; of other operations: compile (torch.compile).",
 )
-@launches_option(10)
+@launches_option(defaults.LAUNCHES)
 @effort_options
 @workers_option
 @build_options()

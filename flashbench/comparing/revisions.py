@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flashbench.builds.builder import TIMEOUT_SECONDS
+from flashbench import defaults
 from flashbench.comparing.tolerance import chosen_tolerance
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError
@@ -13,7 +13,6 @@ from flashbench.measuring.device_seconds import after_builds, require_start
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress
 from flashbench.measuring.same_plan import continued
-from flashbench.report import DEFAULT_ALPHA
 from flashbench.revisions.announced import build_all
 from flashbench.revisions.built import NEW, OLD, Built, plan_of_builds
 from flashbench.revisions.project import processes_for, read
@@ -32,10 +31,10 @@ class RevisionRequest:
     b: str
     plan: Plan
     tolerance: float | None = None
-    confidence: float = 1 - DEFAULT_ALPHA
+    confidence: float = defaults.CONFIDENCE
     resume: Path | None = None
     budget: float | Money | None = None
-    build_timeout: float = TIMEOUT_SECONDS
+    build_timeout: float = defaults.BUILD_TIMEOUT_SECONDS
     retry_build: bool = False
     even_if_same: bool = False
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
+from flashbench import defaults
 from flashbench.runfile import RunFile
 
 
@@ -33,7 +33,7 @@ class Rule:
         )
 
 
-DEFAULT = Rule(None, DEFAULT_TOLERANCE, 1 - DEFAULT_ALPHA)
+DEFAULT = Rule(None, defaults.TOLERANCE, defaults.CONFIDENCE)
 
 
 def rule_of(run: RunFile | None, said: Rule, default: Rule = DEFAULT) -> Rule:

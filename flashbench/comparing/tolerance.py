@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
+from flashbench import defaults
 from flashbench.cost.estimate import launches_within
 from flashbench.cost.known import Basis, experience
 from flashbench.errors import InvalidInputError
 from flashbench.machine import attainable_tolerance, device_of, load, path
 from flashbench.measuring.plan import Plan
 from flashbench.metric import metric_of
-from flashbench.report import DEFAULT_TOLERANCE
 from flashbench.revisions.forecast import paired_work
 from flashbench.revisions.project import Project
 from flashbench.runfile import RunFile
@@ -31,12 +31,12 @@ def chosen_tolerance(
     try:
         profile = load(path())
     except InvalidInputError:  # the advice before the first launch reports it
-        return DEFAULT_TOLERANCE
+        return defaults.TOLERANCE
     metric = metric_of(device, plan.metrics[0] if plan.metrics else None)
     launches = _launches_paid_for(plan, project, device)
     why = ", for which --budget pays" if launches < plan.launches else ""
     chosen, line = attainable_tolerance(
-        profile, device, metric, plan.threads, launches, DEFAULT_TOLERANCE, why
+        profile, device, metric, plan.threads, launches, defaults.TOLERANCE, why
     )
     if line:
         tell(line)

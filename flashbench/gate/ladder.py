@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flashbench.builds.builder import TIMEOUT_SECONDS
+from flashbench import defaults
 from flashbench.cost.money import Money
 from flashbench.cost.spent import Spent
 from flashbench.gate.level import Level, State
@@ -48,7 +48,7 @@ class Ladder:
     confidence: float
     most_stack: int
     budget: float | Money | None = None
-    build_timeout: float = TIMEOUT_SECONDS
+    build_timeout: float = defaults.BUILD_TIMEOUT_SECONDS
     retry_build: bool = False
 
     @property

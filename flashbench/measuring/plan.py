@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from flashbench import operations
+from flashbench import defaults, operations
 from flashbench.case import DEFAULT_DTYPES, Case, DtypeName
 from flashbench.effort import PASSES
 from flashbench.measuring.protocol import Setup
@@ -24,12 +24,12 @@ class Plan:
     options: Sequence[Options] | None = None
     device: str = "auto"
     backends: str = "auto"
-    launches: int = 10
-    samples: int = 40
-    seed: int = 0
+    launches: int = defaults.LAUNCHES
+    samples: int = defaults.SAMPLES
+    seed: int = defaults.SEED
     threads: int | None = None
     min_sample_seconds: float | None = None
-    timeout_seconds: float = 60.0
+    timeout_seconds: float = defaults.TIMEOUT_SECONDS
     budget_seconds: float | None = None
     hourly_rate: float | None = None
     currency: str = ""  # of the rate; "": not said

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from flashbench import defaults
 from flashbench.builds import cache_directory
-from flashbench.builds.builder import TIMEOUT_SECONDS
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
 from flashbench.candidates import OUR_CALLABLE, OURS, name_of
 from flashbench.errors import NotMeasuredError
@@ -25,7 +25,7 @@ def build_one(
     tell: Tell,
     *,
     stage: Stage = "load",
-    timeout: float = TIMEOUT_SECONDS,
+    timeout: float = defaults.BUILD_TIMEOUT_SECONDS,
     retry_failed: bool = False,
 ) -> Built:
     """Build and import one revision once, whatever the outcome. label: its name in messages; stage:
@@ -54,7 +54,7 @@ def build_all(
     texts: Mapping[str, str],
     tell: Tell,
     *,
-    timeout: float = TIMEOUT_SECONDS,
+    timeout: float = defaults.BUILD_TIMEOUT_SECONDS,
     retry_failed: bool = False,
 ) -> dict[str, Built]:
     """Build revisions, by label. Tries all even if one fails, to report all errors at once:

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from flashbench import defaults
 from flashbench.builds import diagnosis, running
-from flashbench.builds.builder import TIMEOUT_SECONDS
 from flashbench.builds.content import libraries
 from flashbench.builds.diagnosis import Status
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
@@ -71,7 +71,9 @@ class Checker:
     needed."""
 
     def __init__(
-        self, timeout: float = PROBE_TIMEOUT_SECONDS, compiling: float = TIMEOUT_SECONDS
+        self,
+        timeout: float = PROBE_TIMEOUT_SECONDS,
+        compiling: float = defaults.BUILD_TIMEOUT_SECONDS,
     ) -> None:
         """timeout: seconds that a revision may take to load, and as many for its calls. compiling:
         seconds for both while torch compiles an extension of it."""

@@ -8,8 +8,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from flashbench import defaults
 from flashbench.builds import running
-from flashbench.builds.builder import TIMEOUT_SECONDS
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
 from flashbench.builds.scratch import sweep
 from flashbench.errors import NotMeasuredError
@@ -38,7 +38,7 @@ class Preparer:
         *,
         jobs: int = 1,
         retry_failed: bool = False,
-        timeout: float = TIMEOUT_SECONDS,
+        timeout: float = defaults.BUILD_TIMEOUT_SECONDS,
         cases: Sequence[str] = (),
         still: Callable[[Sequence[Revision]], None] = lambda revisions: None,
     ) -> None:

@@ -19,8 +19,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from flashbench import defaults
 from flashbench.builds import Build, Status, build, commit_index, pruning, toolchain
-from flashbench.builds.builder import TIMEOUT_SECONDS, find, is_answer
+from flashbench.builds.builder import find, is_answer
 from flashbench.builds.command import Command
 from flashbench.builds.recipe import OwnExtension, Recipe
 from flashbench.builds.scratch import scratch
@@ -47,7 +48,7 @@ def prepare(
     *,
     stage: Stage = "load",
     retry_failed: bool = False,
-    timeout: float = TIMEOUT_SECONDS,
+    timeout: float = defaults.BUILD_TIMEOUT_SECONDS,
     checker: Checker | None = None,
     cases: Sequence[str] = (),
 ) -> Built:

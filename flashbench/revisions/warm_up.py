@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashbench.builds.builder import TIMEOUT_SECONDS
+from flashbench import defaults
 from flashbench.revisions import import_root as roots
 from flashbench.revisions import jit
 from flashbench.revisions.check import Checker
@@ -44,7 +44,7 @@ def warm_up(specs: Mapping[Path, str], calls: LaunchCalls, tell: Callable[[str],
     """Call each revision once on each case, in a process of its own; returns the seconds that this
     took. Errors of calls are left to the launches, and so is what takes more than half an hour."""
     began = time.monotonic()
-    with Checker(timeout=TIMEOUT_SECONDS) as checker:
+    with Checker(timeout=defaults.BUILD_TIMEOUT_SECONDS) as checker:
         for place, spec in specs.items():
             record = roots.read(place.parent)
             if record is None or calls.names <= set(record.warm):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flashbench import defaults
 from flashbench.history.model import Change, Points
-from flashbench.report import DEFAULT_TOLERANCE
 from flashbench.stats.optimal_partition import SHORTEST
 
 _FALL = 0.05  # of the best speed, at least
@@ -35,7 +35,7 @@ def jumps(points: Points, changes: Sequence[Change]) -> tuple[Jump, ...]:
     apart = (points.low[1:] > points.high[:-1]) | (points.high[1:] < points.low[:-1])
     speed = points.value[:-1] / points.value[1:]
     sizes = np.abs(np.log(speed))
-    found = 1 + np.flatnonzero(apart & (sizes >= np.log1p(DEFAULT_TOLERANCE)))
+    found = 1 + np.flatnonzero(apart & (sizes >= np.log1p(defaults.TOLERANCE)))
     known = np.searchsorted(points.commit, [change.commit for change in changes])
     away = np.abs(found[:, None] - np.array([0, count, *known])[None])
     near = (away < SHORTEST).any(axis=1) & (away > 0).all(axis=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from flashbench import defaults
 from flashbench import machine as machine_profile
 from flashbench.damage import UNREADABLE
 from flashbench.history import asv_row, commit_record, names
@@ -19,7 +20,6 @@ from flashbench.other_tools import benchmarks as foreign
 from flashbench.other_tools import untrusted_json as documents
 from flashbench.other_tools.asv_file import Decoder, damaged
 from flashbench.other_tools.judge import judge_alone
-from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE
 from flashbench.reports.roofline import RooflinePoint, data_sheet, roofline
 from flashbench.reports.speedups import Judged, against, by_shape
 from flashbench.run_checks import possible_peaks
@@ -90,7 +90,7 @@ def from_results(
     one = foreign.BenchmarkSet(
         commit.id, "asv", tuple(series), count, machine=machine.name, commit=commit.id
     )
-    judged = judge_alone(one, tolerance=DEFAULT_TOLERANCE, alpha=DEFAULT_ALPHA)
+    judged = judge_alone(one, tolerance=defaults.TOLERANCE, alpha=defaults.ALPHA)
     if judged is None:
         return None
     found, timed = [], []

@@ -11,9 +11,8 @@ from time import monotonic
 
 import msgspec
 
-from flashbench import __version__
+from flashbench import __version__, defaults
 from flashbench.builds import cache_directory
-from flashbench.builds.builder import TIMEOUT_SECONDS
 from flashbench.builds.scratch import scratch
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import cpu_name
@@ -46,12 +45,12 @@ class SuiteRequest:
     b: str
     asv: str = ""
     tests: Sequence[str] = ()
-    tolerance: float = 0.01
-    confidence: float = 0.95
-    launches: int = 40
-    timeout: float = 60.0
+    tolerance: float = defaults.TOLERANCE
+    confidence: float = defaults.CONFIDENCE
+    launches: int = defaults.LAUNCHES_UNTIL_DECIDED
+    timeout: float = defaults.TIMEOUT_SECONDS
     budget: float | None = None
-    build_timeout: float = TIMEOUT_SECONDS
+    build_timeout: float = defaults.BUILD_TIMEOUT_SECONDS
     retry_build: bool = False
     even_if_same: bool = False
 

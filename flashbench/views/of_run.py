@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from flashbench import defaults
 from flashbench.render import render as render_document
-from flashbench.report import DEFAULT_ALPHA, DEFAULT_TOLERANCE, report_one
+from flashbench.report import report_one
 from flashbench.runfile import RunFile
 from flashbench.table import Document
 from flashbench.views import detail, speedup
@@ -17,8 +18,8 @@ def document(
     times: bool = False,
     metric: str | None = None,
     against: str = "sdpa",
-    tolerance: float = DEFAULT_TOLERANCE,
-    alpha: float = DEFAULT_ALPHA,
+    tolerance: float = defaults.TOLERANCE,
+    alpha: float = defaults.ALPHA,
 ) -> Document:
     """The table of `run`; view "speedup" has the verdicts, "detail" the percentiles. plot: with
     the distribution of times beside them. times: as of `speedup.document`. Raises
