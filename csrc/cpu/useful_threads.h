@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../attention.h"
+#include "work_list.h"
 
 namespace flashbench {
 namespace cpu {
@@ -21,8 +21,10 @@ inline int useful_threads(const Attention& problem, int64_t row_step, int thread
                         static_cast<double>(problem.q_len);
     const double work = groups * rows * static_cast<double>(problem.k_len) *
                         static_cast<double>(problem.head_dim);
-    const double tasks = groups * std::ceil(rows / static_cast<double>(row_step));
-    const double shares = std::min<double>(threads, tasks);
+    const int64_t part_keys = WorkList::keys_of_part(problem);
+    const double parts = static_cast<double>((problem.k_len + part_keys - 1) / part_keys);
+    const double tasks = groups * std::ceil(rows / static_cast<double>(row_step)) * parts;
+    const double shares = std::min<double>(threads, std::max(tasks, 1.0));
     const bool worthwhile = work - work / shares >= meeting + meeting_of_a_thread * threads;
     return threads > 1 && worthwhile ? threads : 1;
 }

@@ -24,17 +24,20 @@ class WorkList {
             problem.causal ? uneven_block(row_step, threads) : even_block(row_step, threads);
         blocks_ = up(rows_, block_rows_);
 
-        const int64_t parts = std::min(keys_ / fewest_part_keys, most_parts / groups_);
-        part_keys_ = keys_;
-        if (rows_ <= few_rows && parts > 1) {
-            const int64_t part_keys = up(up(keys_, parts), fewest_part_keys) * fewest_part_keys;
-            const int64_t last = up(keys_, part_keys) - 1;
-            // Every row must see a key of the last part.
-            if (!problem.causal || last * part_keys <= problem.causal_offset) {
-                part_keys_ = part_keys;
-                parts_ = last + 1;
-            }
-        }
+        part_keys_ = keys_of_part(problem);
+        parts_ = std::max<int64_t>(up(keys_, part_keys_), 1);
+    }
+
+    // Few rows with many keys are divided by keys, too. All keys, or whole blocks of them.
+    static int64_t keys_of_part(const Attention& problem) {
+        const int64_t keys = problem.k_len, groups = problem.batch * problem.kv_heads;
+        const int64_t rows = problem.heads / problem.kv_heads * problem.q_len;
+        const int64_t parts = std::min(keys / fewest_part_keys, most_parts / groups);
+        if (rows > few_rows || parts <= 1) return std::max<int64_t>(keys, 1);
+        const int64_t part_keys = up(up(keys, parts), fewest_part_keys) * fewest_part_keys;
+        // Every row must see a key of the last part.
+        const int64_t last_part = (up(keys, part_keys) - 1) * part_keys;
+        return problem.causal && last_part > problem.causal_offset ? keys : part_keys;
     }
 
     int64_t size() const { return groups_ * blocks_ * parts_; }
@@ -133,7 +136,7 @@ class WorkList {
     int64_t block_rows_;
     int64_t blocks_;  // of a group
     int64_t part_keys_;
-    int64_t parts_ = 1;
+    int64_t parts_;
 };
 
 }  // namespace cpu

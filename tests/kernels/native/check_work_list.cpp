@@ -8,6 +8,7 @@
 #include <queue>
 #include <vector>
 
+#include "../../../csrc/cpu/useful_threads.h"
 #include "../../../csrc/cpu/work_list.h"
 
 using namespace flashbench;
@@ -58,10 +59,13 @@ int64_t least_end(const Cut& cut) {
     return least;
 }
 
+Attention problem_of(const Cut& cut) {
+    return {nullptr,  nullptr, nullptr, nullptr, {}, {}, {}, {}, 1, cut.heads, cut.heads, cut.rows,
+            cut.keys, 64, 0, 1.0f, cut.causal, Dtype::fp32};
+}
+
 void check(const Cut& cut) {
-    const Attention problem{nullptr, nullptr,   nullptr,  nullptr,   {},       {}, {}, {}, 1,
-                            cut.heads, cut.heads, cut.rows, cut.keys, 64, 0, 1.0f, cut.causal,
-                            Dtype::fp32};
+    const Attention problem = problem_of(cut);
     const WorkList list(problem, cut.row_step, cut.threads);
     std::vector<int64_t> seen(cut.heads * cut.rows);  // keys of each row
     std::vector<int64_t> rows;
@@ -100,5 +104,8 @@ int main() {
             }
         }
     }
+    // One row whose keys are divided is worth all threads.
+    const Cut decode{1, 1, 8192, 24, 2, false};
+    expect(useful_threads(problem_of(decode), decode.row_step, decode.threads) == 2, "alone", decode);
     std::puts("work_list checked");
 }
