@@ -39,8 +39,9 @@ class AsvPair:
     def __init__(
         self, a: Checkout, b: Checkout, suite: str, scratch: Path, tree: Path, timeout: float
     ) -> None:
-        """suite: relative to a checkout. scratch: for the folders that benchmarks run in. tree: the
-        working tree, nothing of which may be imported. timeout: seconds of one request."""
+        """suite: relative to a checkout. scratch: an empty folder beside the checkouts, for the
+        folders that benchmarks run in. tree: the working tree, nothing of which may be imported.
+        timeout: seconds of one request."""
         self._checkouts = {"A": a, "B": b}
         self._suite, self._scratch, self._tree = suite, scratch, tree
         self._timeout = timeout
@@ -188,7 +189,8 @@ class AsvPair:
             return
         found: dict[str, Any] = side.ask(
             do="origins",
-            tree=str(self._tree),
+            tree=str(self._tree.resolve()),
+            checkouts=str(self._scratch.parent.resolve()),
             place=str(checkout.folder.resolve()),
             suite=str(self._place(name).resolve()),
         )

@@ -12,10 +12,10 @@ import math
 import os
 import pickle
 import re
+import runpy
 import signal
 import socket
 import sys
-import sysconfig
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -25,10 +25,7 @@ from typing import Any
 
 Request = dict[str, Any]
 
-_FILES: dict[str, str] = {}  # of modules that were looked at
-_INSTALLED = tuple(
-    os.path.realpath(sysconfig.get_path(kind)) + os.sep for kind in ("purelib", "platlib", "stdlib")
-)
+_IMPORTED = runpy.run_path(str(Path(__file__).with_name("imported.py")))
 _OUTPUT = 4000  # characters of a failed benchmark's output
 
 
@@ -237,20 +234,12 @@ def _measure(channel: _Channel, suite: str, request: Request) -> dict[str, Any]:
 
 
 def _origins(request: Request) -> dict[str, Any]:
-    """Modules imported from the working tree, and whether any but the suite's is the revision's.
-    Packages of a virtual environment in the working tree are none of its own."""
-    tree, place = request["tree"] + os.sep, request["place"] + os.sep
-    suite = request["suite"] + os.sep
-    for name, module in list(sys.modules.items()):
-        if name not in _FILES and (file := getattr(module, "__file__", None)):
-            _FILES[name] = os.path.realpath(file)
+    """Modules imported from the working tree, and whether any but the suite's is the revision's."""
+    place, suite = request["place"] + os.sep, request["suite"] + os.sep
+    own = (one for one in _IMPORTED["files"]().values() if one.startswith(place))
     return {
-        "outside": sorted(
-            name
-            for name, file in _FILES.items()
-            if file.startswith(tree) and not file.startswith(_INSTALLED)
-        ),
-        "own": any(f.startswith(place) and not f.startswith(suite) for f in _FILES.values()),
+        "outside": _IMPORTED["outside"](request["tree"], request["checkouts"]),
+        "own": any(not one.startswith(suite) for one in own),
     }
 
 

@@ -22,22 +22,12 @@ _OPTIONS = ["-q", "-p", "no:cacheprovider", "--benchmark-only", "--benchmark-ena
 # What pytest's own file lacks: the folder that its ids are relative to, which it chooses itself,
 # and modules that came from the working tree, as those of some editable installs do.
 _PLUGIN = "flashbench_origins"
-_PLUGIN_TEXT = """import os, sys, sysconfig
+_PLUGIN_TEXT = """import runpy
 
 def pytest_benchmark_update_json(config, output_json):
-    elsewhere = [sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib")]
-    elsewhere = tuple(os.path.realpath(path) + os.sep for path in [*elsewhere, {checkouts!r}])
-    files = {{
-        name: os.path.realpath(module.__file__)
-        for name, module in list(sys.modules.items())
-        if getattr(module, "__file__", None)
-    }}
+    imported = runpy.run_path({imported!r})
     output_json["rootdir"] = str(config.rootpath)
-    output_json["outside"] = sorted(
-        name
-        for name, file in files.items()
-        if file.startswith({tree!r} + os.sep) and not file.startswith(elsewhere)
-    )
+    output_json["outside"] = imported["outside"]({tree!r}, {checkouts!r})
 """
 
 
@@ -92,7 +82,11 @@ class PytestPair:
         self._tree = tree
 
     def __enter__(self) -> "PytestPair":
-        places = {"tree": self._tree, "checkouts": self._scratch.parent}
+        places = {
+            "imported": Path(__file__).with_name("imported.py"),
+            "tree": self._tree,
+            "checkouts": self._scratch.parent,
+        }
         text = _PLUGIN_TEXT.format(**{name: str(one.resolve()) for name, one in places.items()})
         (self._scratch / f"{_PLUGIN}.py").write_text(text)
         return self

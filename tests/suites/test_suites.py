@@ -322,7 +322,8 @@ sys.meta_path.insert(0, Editable)
 def test_an_environment_in_the_working_tree_is_none_of_its_code(
     project: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Packages in .venv of the repository may be imported, as people lay it out."""
+    """Packages in .venv of the repository may be imported, as people lay it out, and revisions
+    from a build cache in it."""
     place = project.root / ".venv"
     venv.create(place, symlinks=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
@@ -332,7 +333,7 @@ def test_an_environment_in_the_working_tree_is_none_of_its_code(
     project.write("pkg/bench/bench_own.py", text)
     monkeypatch.setattr(sys, "executable", str(place / "bin/python"))
     monkeypatch.chdir(project.root / "pkg")
-    monkeypatch.setenv("FLASHBENCH_CACHE", str(project.root.parent / "cache"))
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(project.root / ".cache"))
     path = project.root.parent / "own.json"
     try:
         judged = flashbench.compare(
@@ -341,6 +342,7 @@ def test_an_environment_in_the_working_tree_is_none_of_its_code(
     finally:
         (project.root / "pkg/bench/bench_own.py").unlink()
         shutil.rmtree(place)
+        shutil.rmtree(project.root / ".cache")
     assert [row.outcome for row in judged] == ["UNDECIDED"]
 
 
