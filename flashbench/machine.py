@@ -185,7 +185,9 @@ def attainable_tolerance(
             continue
         if not noise.attainable or threads not in (None, noise.threads):
             continue
-        attained = noise.attainable[min(launches, len(noise.attainable)) - 1]
+        if launches > len(noise.attainable):
+            launches, why = len(noise.attainable), ""
+        attained = noise.attainable[launches - 1]
         if attained is not None and attained <= wanted:
             break
         line = f"according to its profile of {noise.measured[:10]}, this machine cannot call an "

@@ -47,7 +47,7 @@ EXCEPTIONS = {
     "flashbench.__main__": "cli preflight views",  # the command line, and preflight without click
     "flashbench.extension": "builds",  # explains why the library does not load
     "flashbench.run_plan": "cost measuring revisions",  # enters measuring; revisions may compile
-    "flashbench.until_decided": "measuring",
+    "flashbench.until_decided": "cost measuring",
     "flashbench.measuring.worker": "revisions",  # loads a revision in the process that measures it
 }
 

@@ -49,7 +49,7 @@ def compare(
     causal: Causal | None = None,
     layout: Layout | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
-    launches: int = defaults.LAUNCHES_UNTIL_DECIDED,
+    launches: int | None = None,
     samples: int = defaults.SAMPLES,
     min_sample: float | None = None,
     seed: int = defaults.SEED,
@@ -72,8 +72,8 @@ def compare(
     0.01 (1 %) and 0.95. allow: "different-machine". asv,
     pytest: of two revisions measure the benchmarks that a regular expression finds in the asv suite
     here, or these tests with pytest-benchmark, which have cases and samples of their own. The rest
-    is for revisions, as for `measure`; launches: at most, per case; path: the run file, by default
-    compare-<date>-<time>.json.
+    is for revisions, as for `measure`; launches: at most, per case, by default 40, or 200 within a
+    budget; path: the run file, by default compare-<date>-<time>.json.
 
     Raises InvalidInputError; NotMeasuredError if a build fails or nothing could be measured;
     KeyboardInterrupt as `measure` does.
@@ -89,6 +89,7 @@ def compare(
         _refuse(given - _OF_FILES, ONLY_REVISIONS)
         require_files(*names)
         return _judged(a, b, Rule(metric, tolerance, confidence), allow)
+    launches = launches or defaults.launches_until_decided(budget=budget is not None)
     told = make_progress() if progress else Silent()
     file = new_run_file("compare") if path is None else Path(path)
     texts = str(a), WORKTREE if b is None else str(b)

@@ -91,7 +91,7 @@ class LaunchesOnDemand:
         resumed = self._known(bad)
         plan = self._plan(bad, (), launches)
         done = Spent.of(resumed) if resumed else Spent()
-        outcome = measure_pair(plan, path, progress, resumed, enough=ENOUGH)
+        outcome = measure_pair(plan, path, progress, resumed, enough=ENOUGH, sought=True)
         self.saved = outcome.run.costs.saved_seconds if outcome.run else 0.0
         self._finish(outcome, done)
         return report_pair(runfile.load(path))

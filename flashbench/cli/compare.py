@@ -16,12 +16,12 @@ from flashbench.cli.options import (
     effort_options,
     force_option,
     grid_options,
-    launches_option,
     processes_options,
     report_options,
     run_file_options,
 )
 from flashbench.cli.output import arranged, deliver, rules_of, wants_times
+from flashbench.cli.parameter_types import Count
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
@@ -35,6 +35,11 @@ _OF_FILES = {"a", "b", "against", "output_format", "output", "allow", "exit_zero
 _OF_FILES |= {*RULE, *ARRANGEMENT}
 # Formats whose readers do not see stderr.
 _REPORTS = ("markdown", "json", "github", "junit")
+
+
+def _launches(context: click.Context, _: click.Parameter, value: int | None) -> int:
+    """The default depends on --budget, which is declared, and so processed, before."""
+    return value or defaults.launches_until_decided(budget=context.params["budget"] is not None)
 
 
 @click.command(
@@ -65,8 +70,13 @@ _REPORTS = ("markdown", "json", "github", "junit")
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts are.")
 @grid_options
-@launches_option(defaults.LAUNCHES_UNTIL_DECIDED, "At most, per case.", least=2)
 @effort_options
+@click.option(
+    "--launches",
+    type=Count(2, 10_000),
+    callback=_launches,
+    help="At most, per case.  [default: 40, or with --budget what it pays for, up to 200]",
+)
 @run_file_options("compare", "Resume the run file of an earlier comparison of the same revisions.")
 @click.option(
     "--even-if-same",

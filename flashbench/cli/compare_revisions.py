@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from flashbench.cli.measuring import plan_options, refuse_given, said_tolerance, tell
 from flashbench.cli.options import EFFORT, GRID, PROCESSES, RULE
@@ -75,6 +76,9 @@ def _plan(context: click.Context, options: dict[str, Any], resumed: "RunFile | N
 
     if options["resume"] is None:
         metrics = [options["metric"]] if options["metric"] else []
+        if resumed and context.get_parameter_source("launches") is ParameterSource.DEFAULT:
+            launches = max(options["launches"], resumed.settings.launches)
+            options = options | {"launches": launches}
         return Plan(**plan_options(options), candidates=[], metrics=metrics)
     assert resumed is not None
     if resumed.pair is None:

@@ -116,7 +116,8 @@ def rate_of(run: RunFile) -> DevicePrice | None:
 
 def saved_seconds(run: RunFile, settled: Collection[str]) -> float:
     """Seconds that the rest of the fixed plan would have taken for the cases (ids) that left it, at
-    the rate of the launches so far, without the first, which checks more, if there are others."""
+    the rate of the launches so far, without the first, which checks more, if there are others; at
+    most what is left of a budget."""
     planned, total = run.settings.launches, 0.0
     for case in settled:
         seconds = (launch.case_seconds.get(case) for launch in run.launches)
@@ -126,6 +127,9 @@ def saved_seconds(run: RunFile, settled: Collection[str]) -> float:
     if run.cases and all(case.id in settled for case in run.cases):
         starts = [launch.start_seconds for launch in run.launches if launch.start_seconds]
         total += max(0, planned - len(run.launches)) * _mean(starts)
+    budget = run.settings.budget_seconds
+    if budget is not None:
+        total = min(total, max(0.0, budget - run.device_seconds))
     return round(total, 3)
 
 

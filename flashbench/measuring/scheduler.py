@@ -167,8 +167,9 @@ class Scheduler:
             launch.complete = True
         self._end_worker()
         self._save()
+        of = "" if self.plan.pair else f" of {self.plan.launches}"  # until decided
         self.progress.note(
-            f"launch {launch.index + 1} of {self.plan.launches}: "
+            f"launch {launch.index + 1}{of}: "
             f"{counted(map(fate, launch.results))}, {launch.device_seconds:.1f} device seconds"
         )
 

@@ -55,6 +55,8 @@ def test_saved_seconds_are_the_rest_of_the_fixed_plan(run: RunFile) -> None:
     assert saved_seconds(run, [one]) == 6 * 2.0
     assert saved_seconds(run, [one, other]) == 6 * (2.0 + 2.0 + 1.0)
     assert saved_seconds(run, []) == 0.0
+    run.settings.budget_seconds = run.device_seconds + 7.0
+    assert saved_seconds(run, [one, other]) == 7.0
 
 
 def test_no_price_is_no_money(run: RunFile) -> None:
