@@ -1,7 +1,7 @@
 """Find the change points of a history's series, and the commits that may have caused each."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +19,18 @@ class FoundChanges:
     factors: dict[str, float]
 
 
-def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> FoundChanges:
+def find(
+    history: History,
+    series: Sequence[Series],
+    *,
+    alpha: float = 0.05,
+    known: Mapping[str, float] | None = None,
+) -> FoundChanges:
     """Find the changes of these series.
 
     alpha: 1 - confidence of each change's own interval. The series of a machine share one noise
-    calibration (`flashbench.stats.segments.calibrate`); all together pay for their number.
+    calibration (`flashbench.stats.segments.calibrate`), or have the factor `known` from others of
+    the machine; all together pay for their number.
     """
     values = [_log_speedups(one) for one in series]
     long_enough = [index for index, one in enumerate(values) if len(one) >= FEWEST]
@@ -35,7 +42,10 @@ def find(history: History, series: Sequence[Series], *, alpha: float = 0.05) -> 
         machines[series[index].machine].append(index)
     factors = {}
     for machine, indices in machines.items():
-        factors[machine] = calibrate([segmented[index].residuals for index in indices])
+        if known is not None:
+            factors[machine] = known.get(machine, 1.0)
+        else:
+            factors[machine] = calibrate([segmented[index].residuals for index in indices])
         if factors[machine] > 1:
             # A series without steps has none at a higher penalty either.
             changed = [index for index in indices if segmented[index].steps]

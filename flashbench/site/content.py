@@ -5,7 +5,8 @@ Text is untrusted; `shown` escapes it before it goes onto a page.
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -82,7 +83,8 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The whole content. graphs: in the order to show."""
+    """The whole content. graphs: in the order to show; factors: by machine, on the penalty of a
+    change, from its noise."""
 
     project: str
     history: History
@@ -90,6 +92,7 @@ class Content:
     latest: tuple[Latest, ...] = ()
     notes: tuple[str, ...] = ()  # what was skipped, one line each
     profiles: tuple[Kept, ...] = ()
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def baseline(self) -> str:

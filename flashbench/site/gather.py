@@ -25,7 +25,8 @@ def gather(source: Source) -> Content:
     )
     series = drawn(history)
     judged = [one for one in series if not one.baseline]  # SDPA's own changes are not the project's
-    found = dict(zip(map(id, judged), find(history, judged).changes, strict=True))
+    searched = find(history, judged)
+    found = dict(zip(map(id, judged), searched.changes, strict=True))
     graphs = []
     for one in series:
         changes = found.get(id(one)) or ()
@@ -40,5 +41,11 @@ def gather(source: Source) -> Content:
         )
     kept = profiles.read(source.results, [one.name for one in history.machines], notes)
     return Content(
-        project_name(source.repository), history, tuple(graphs), latest, tuple(notes), tuple(kept)
+        project_name(source.repository),
+        history,
+        tuple(graphs),
+        latest,
+        tuple(notes),
+        tuple(kept),
+        searched.factors,
     )

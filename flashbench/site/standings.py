@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -70,10 +70,13 @@ def standings(graphs: Sequence[Graph]) -> tuple[Standing, ...]:
     return tuple(sorted(found, key=lambda one: (-one.newest, one.machine, one.candidate)))
 
 
-def with_changes(found: Sequence[Standing], history: History) -> tuple[Standing, ...]:
-    """The standings with the changes and jumps of their means, which are searched by themselves."""
+def with_changes(
+    found: Sequence[Standing], history: History, factors: Mapping[str, float]
+) -> tuple[Standing, ...]:
+    """The standings with the changes and jumps of their means, which are searched by themselves.
+    factors: on the penalty, that the noise of the machines' cases requires."""
     means = [one.mean.series for one in found if one.mean is not None]
-    changes = iter(find(history, means).changes)
+    changes = iter(find(history, means, known=factors).changes)
     made = []
     for one in found:
         if one.mean is not None:

@@ -115,7 +115,7 @@ def test_each_device_has_a_standing() -> None:
         assert one.points is not None
         expected = 1 / SAMPLE.graphs[0].series.ratio.value
         np.testing.assert_allclose(one.points.value, expected)
-    for one in with_changes(found, SAMPLE.history):
+    for one in with_changes(found, SAMPLE.history, {}):
         assert one.mean is not None
         assert [change.commit for change in one.mean.changes] == [STEP]
 
