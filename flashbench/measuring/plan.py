@@ -13,6 +13,8 @@ from flashbench.measuring.protocol import Setup
 from flashbench.operations import Options, Sizes
 from flashbench.runfile import Candidate, Pair, Processes, Workers
 
+_PROOFS = 2  # launches, one in either order of the revisions
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -57,8 +59,13 @@ class Plan:
         options = operation.options if self.options is None else self.options
         return operation.grid(self.shapes, dtypes, options, device)
 
-    def setup(self, candidates: list[Candidate]) -> Setup:
-        """What a worker has to know before it measures these candidates."""
+    def looks_for_traces(self, launch: int) -> bool:
+        """Whether revisions share the process of this launch, and it is one of the first two: their
+        code, calls and orders are those of all launches."""
+        return len(self.import_roots) > 1 and self.processes != "paired" and launch < _PROOFS
+
+    def setup(self, candidates: list[Candidate], launch: int) -> Setup:
+        """What the worker of a launch has to know before it measures these candidates."""
         return Setup(
             device=self.device,
             candidates=candidates,
@@ -72,6 +79,7 @@ class Plan:
             import_root=self.import_root,
             operation=self.operation,
             operation_root=operations.named(self.operation).import_root,
+            traces=self.looks_for_traces(launch),
         )
 
 

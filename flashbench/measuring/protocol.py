@@ -27,6 +27,7 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     metrics: list[str] | None = None  # None: all; empty: the one of the verdicts
     operation: str = operations.DEFAULT
     operation_root: str = ""  # searched first for the module of a project's operation
+    traces: bool = False  # look for what revisions in this process leave outside their modules
 
 
 class Measure(msgspec.Struct, tag="measure", kw_only=True):

@@ -268,8 +268,7 @@ class Scheduler:
 
     def _audit(self) -> None:
         """UnprovenError if revisions left something in a process that they share."""
-        alone = len(self.plan.import_roots) < 2 or self.plan.processes == "paired"
-        if self._worker is None or alone:
+        if self._worker is None or not self.plan.looks_for_traces(self._index):
             return
         left = self._seconds.left()
         try:
@@ -318,7 +317,7 @@ class Scheduler:
                 Crew(timeout, order, self._forks) if paired else Worker(timeout, self._forks)
             )
             try:
-                ready = self._worker.ask(self.plan.setup(usable), self._seconds.left())
+                ready = self._worker.ask(self.plan.setup(usable, self._index), self._seconds.left())
             except WorkerDiedError as died:
                 self._end_worker()
                 if died.status == "over_budget":

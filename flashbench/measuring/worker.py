@@ -106,7 +106,7 @@ class _Worker:
         failures: dict[str, str] = {}
         described: list[Candidate] = []
         settings = torch_settings.current()
-        self._shared = _Shared() if len(setup.import_roots) > 1 else None
+        self._shared = _Shared() if setup.traces else None
         for candidate in offered:
             connection.send(Phase(candidate.name, "import"))
             try:
@@ -217,6 +217,8 @@ def _revision_loader(setup: Setup, candidate: Candidate) -> Callable[[Candidate]
 
 
 def _choose_device(wanted: str) -> str:
+    if wanted == "cpu":
+        return wanted  # where there is a GPU, torch takes long to find it
     available = torch.cuda.is_available()
     if wanted == "auto":
         return "cuda" if available else "cpu"
