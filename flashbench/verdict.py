@@ -257,4 +257,4 @@ def _modes_agree(pairing: Pairing, limit: float) -> bool:
     else:
         old, new = pairing.sides
         low, high = new.min() - old.max(), new.max() - old.min()
-    return bool(low > limit or high < -limit)
+    return bool(low > limit or high < -limit or -limit <= low <= high <= limit)

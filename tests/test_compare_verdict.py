@@ -16,6 +16,7 @@ from flashbench.launches import collect
 from flashbench.pairing import Pairing
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Result, RunFile
+from flashbench.stats.modes import Modes
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Outcome, Verdict, exit_code, judge, outcome_alone
 from flashbench.views import frame
@@ -153,6 +154,18 @@ def test_modes_that_agree_do_not_hide_a_slowdown():
     """Ten times slower in either mode is SLOWER."""
     run = small_run(3, launches=40, between=0.06, noise=bimodal, within=0.0005, speedup=0.1)
     assert set(outcomes_of(report_one(run).verdicts)) == {Outcome.SLOWER}
+
+
+def test_modes_inside_the_tolerance_are_the_same():
+    """Where no launch of either mode differs by more than the tolerance, nothing else does."""
+    case = make_cases(1)[0]
+    sides = (np.repeat([-0.008, 0.008], 10),)
+    modes = Modes(-0.008, 0.008, 0.5)
+    estimate = Estimate(Shift(0.0, -0.009, 0.009, 0.5), 0.05, 0.5, False, modes, 0.0, anytime=False)
+    comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
+    for tolerance, outcome in ((0.01, Outcome.SAME), (0.007, Outcome.UNDECIDED)):
+        assert judge(comparison, tolerance).outcome is outcome
+        assert outcome_alone(comparison, tolerance) is outcome
 
 
 def test_launch_drift_inside_a_launch_cancels_in_the_blocks():

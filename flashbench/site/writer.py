@@ -103,9 +103,11 @@ class Site:
 
     def _halves(self) -> set[str]:
         """Files that a killed publisher left half written."""
+        halves = [PurePosixPath(path) for path in self._there if path.endswith(LEFTOVER)]
+        if not halves:  # as nearly always; the rest takes longer
+            return set()
         ours = [PurePosixPath(path) for path in (*self._known, *self._keys, MANIFEST)]
         prefixes = {(path.parent, leftover_prefix(path.name)) for path in ours}
-        halves = [PurePosixPath(path) for path in self._there if path.endswith(LEFTOVER)]
         return {
             str(path)
             for path in halves
