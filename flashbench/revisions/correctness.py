@@ -201,7 +201,8 @@ def _checked(
                 if case.id in watched.ended:
                     raise RaisedError(watched.ended[case.id], refusal=True, bug=False)
                 watched.begin(case.id)
-                problem = _problem_with(case, loaded, sampled=sampled)
+                doubted = bool(raised or found.failed or found.refused)
+                problem = _problem_with(case, loaded, sampled=sampled, doubted=doubted)
             except RaisedError as error:
                 raised[case] = error
                 continue
@@ -221,22 +222,39 @@ def _checked(
     return found
 
 
-def _problem_with(case: Case, loaded: Loaded, *, sampled: bool) -> str:
-    """What is wrong with the callable on a case, "" for nothing. Raises RaisedError."""
-    synchronize = torch.cuda.synchronize if case.device == "cuda" else lambda: None
+def _problem_with(case: Case, loaded: Loaded, *, sampled: bool, doubted: bool) -> str:
+    """What is wrong with the callable on a case, "" for nothing. doubted: it raised on another, and
+    is called once before the truth is computed. Raises RaisedError."""
+    cuda = case.device == "cuda"
+    synchronize: Callable[[], None] = torch.cuda.synchronize if cuda else lambda: None
+    operation = operations.of(case)
     with torch.no_grad():
-        whole = not sampled or operations.of(case).truth_work(case) <= _MOST_WORK
-        problem = Problem(case, seed=0, full_check=whole)
-        try:
-            check_candidate(problem, problem.bind(loaded.call), synchronize)
-        except WrongError as error:
-            return str(error)
-        except (Exception, SystemExit) as error:
-            line = reason(error, [])
-            if case.device == "cuda" and _FAULT.search(str(error)):
-                return f"raises {line}"
-            refusal = _is_refusal(error, line, case, loaded)
-            raise RaisedError(line, refusal=refusal, bug=isinstance(error, _BUGS)) from error
+        if doubted:
+            first = operation.bind(loaded.call, inputs_of(case, seed=0))
+
+            def call_once() -> None:
+                first()
+                synchronize()
+
+            if problem := _tried(call_once, case, loaded):
+                return problem
+        whole = not sampled or operation.truth_work(case) <= _MOST_WORK
+        asked = Problem(case, seed=0, full_check=whole)
+        call = asked.bind(loaded.call)
+        return _tried(lambda: check_candidate(asked, call, synchronize), case, loaded)
+
+
+def _tried(work: Callable[[], object], case: Case, loaded: Loaded) -> str:
+    try:
+        work()
+    except WrongError as error:
+        return str(error)
+    except (Exception, SystemExit) as error:
+        line = reason(error, [])
+        if case.device == "cuda" and _FAULT.search(str(error)):
+            return f"raises {line}"
+        refusal = _is_refusal(error, line, case, loaded)
+        raise RaisedError(line, refusal=refusal, bug=isinstance(error, _BUGS)) from error
     return ""
 
 
