@@ -95,8 +95,7 @@ class Settings(msgspec.Struct, kw_only=True):
 
     processes: whether all candidates shared the process of a launch, or each had its own. workers:
     whether each process was started by itself, or forked from one that has imported torch. earlier:
-    the numbers of launches that were planned before more were asked for; the file may have been
-    compared after each.
+    the numbers of launches after which the file may have been compared before more were measured.
     """
 
     launches: int
@@ -111,10 +110,13 @@ class Settings(msgspec.Struct, kw_only=True):
     workers: Workers = "fresh"
     earlier: list[int] = msgspec.field(default_factory=list)
 
-    def plan_launches(self, launches: int) -> None:
-        """Ask for this many launches in a file that is resumed."""
-        if launches > self.launches:
-            self.earlier = [*self.earlier, self.launches]
+    def plan_launches(self, launches: int, done: int = 0) -> None:
+        """Ask for this many launches in a file that is resumed after so many of them."""
+        seen = self.launches if launches > self.launches else done
+        # One launch alone is never a verdict: a stop after it is no look.
+        looked_at = launches > self.launches or 1 < done < launches
+        if looked_at and seen not in self.earlier:
+            self.earlier = [*self.earlier, seen]
         self.launches = launches
 
 

@@ -2,6 +2,8 @@
 
 import math
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from synthetic import TURNED, make_cases, make_run, outcomes_of, small_run
 from flashbench.comparison import Comparison, Estimate
 from flashbench.errors import Exit
 from flashbench.launches import collect
+from flashbench.measuring.run_document import forget_unfinished, plan_to_resume
 from flashbench.pairing import Pairing
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Result, RunFile
@@ -104,6 +107,21 @@ def test_a_file_that_was_extended_pays_for_the_earlier_look():
     (whole,), (wider,) = at_once.overall.values(), again.overall.values()
     assert wider.low < whole.low
     assert wider.high > whole.high
+
+
+def test_a_file_that_was_stopped_pays_for_each_look():
+    """Launches that a budget lets through bit by bit are looks as those asked for one by one."""
+    run = small_run(3, launches=40)
+    plan, launches, earlier = plan_to_resume(run, Path("run.json")), run.launches, []
+    for done in (0, 1, 3, 3, 12, 40, 40):  # at 3 twice: the second added nothing
+        run.launches = launches[:done]
+        forget_unfinished(run, plan)
+        earlier.append(list(run.settings.earlier))
+    # No verdict takes one launch, and a complete file needs no more.
+    assert earlier == [[], [], [3], [3], [3, 12], [3, 12], [3, 12]]
+    forget_unfinished(run, replace(plan, launches=60))
+    assert run.settings.earlier == [3, 12, 40]
+    assert "12 times as many comparisons" in report_one(run).caveats[0].message
 
 
 def test_two_modes_are_undecided_with_that_reason():

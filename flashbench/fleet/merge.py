@@ -21,7 +21,7 @@ from flashbench.shard import Shard, cases_of_shard
 _COMPARED = {"flashbench", "settings", "environment", "candidates", "cases", "pair"}
 _OWN_FIELDS = {"created", "command", "hourly_rate", "launches", "costs"}
 # Settings that may differ between the parts of one run.
-_OWN_SETTINGS = {"shard", "budget_seconds"}
+_OWN_SETTINGS = {"shard", "budget_seconds", "earlier"}
 
 
 def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> RunFile:
@@ -52,6 +52,7 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
             first.settings,
             shard="",
             budget_seconds=first.settings.budget_seconds if len(budgets) == 1 else None,
+            earlier=max((run.settings.earlier for run in runs), key=len),
         ),
         hourly_rate=first.hourly_rate if len(rates) == 1 else None,
         costs=total_costs([run.costs for run in runs]),

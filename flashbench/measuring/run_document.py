@@ -121,7 +121,7 @@ def _metrics(run: RunFile) -> list[str] | None:
 
 def forget_unfinished(run: RunFile, plan: Plan) -> None:
     """Remove results that will be measured again from a resumed file, and store the new plan."""
-    run.settings.plan_launches(plan.launches)
+    run.settings.plan_launches(plan.launches, sum(launch.complete for launch in run.launches))
     run.settings.timeout_seconds = plan.timeout_seconds
     run.settings.budget_seconds = plan.budget_seconds
     run.hourly_rate = plan.hourly_rate

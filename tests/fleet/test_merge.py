@@ -213,10 +213,12 @@ def test_hosts_and_budgets_of_parts() -> None:
     for part, host, memory in zip(parts, ["b", "a", "b"], [1, 2, 1], strict=True):
         part.environment.hostname, part.environment.memory_bytes = host, memory
         part.settings.budget_seconds = memory
+    parts[1].settings.earlier = [2]
     merged = merge(named(parts))
     assert merged.environment.hostname == "b, a"
     assert merged.environment.memory_bytes == 0
     assert merged.settings.budget_seconds is None
+    assert merged.settings.earlier == [2]  # a part that was stopped more often was seen more often
 
 
 def write(directory: Path, parts: list[RunFile]) -> list[str]:
