@@ -99,7 +99,7 @@ def test_modules_of_candidates_are_looked_for_in_the_import_root(
     assert done.returncode == Exit.PASS, done.stderr
     assert "measuring mine = pure:attention, as it is imported here" in done.stderr
     assert [c.name for c in runfile.load(path).candidates if not c.baseline] == ["mine"]
-    effort = ["--launches", 4, "--comparisons", 1, "--run-file", tmp_path / "aa.json"]
+    effort = ["--launches", 2, "--comparisons", 1, "--run-file", tmp_path / "aa.json"]
     done = flashbench("aa", *FAST, *effort, "--candidate", "pure:attention")
     assert done.returncode == Exit.PASS, done.stderr
 
@@ -107,7 +107,7 @@ def test_modules_of_candidates_are_looked_for_in_the_import_root(
 def test_aa_compares_the_callable_of_the_working_tree(flashbench, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """Both copies are of the build of the working tree."""
     path = tmp_path / "aa.json"
-    effort = ["--launches", 4, "--comparisons", 1]
+    effort = ["--launches", 2, "--comparisons", 1]
     done = flashbench("aa", *FAST, *effort, "--run-file", path)
     assert done.returncode == Exit.PASS, done.stderr
     sides = [c for c in runfile.load(path).candidates if not c.baseline]
