@@ -69,11 +69,12 @@ def compare(
     the default for b). A string that names a file means the file.
 
     metric, tolerance, confidence: how to decide; None: as a file of two revisions was decided, else
-    0.01 (1 %) and 0.95. allow: "different-machine". asv,
-    pytest: of two revisions measure the benchmarks that a regular expression finds in the asv suite
-    here, or these tests with pytest-benchmark, which have cases and samples of their own. The rest
-    is for revisions, as for `measure`; launches: at most, per case, by default 40, or 200 within a
-    budget; path: the run file, by default compare-<date>-<time>.json.
+    0.01 (1 %), for revisions measured here what this machine can reach, and 0.95. allow:
+    "different-machine". asv, pytest: of two revisions measure the benchmarks that a regular
+    expression finds in the asv suite here, or these tests with pytest-benchmark, which have cases
+    and samples of their own. The rest is for revisions, as for `measure`; launches: at most, per
+    case, by default 40, or 200 within a budget; path: the run file, by default
+    compare-<date>-<time>.json.
 
     Raises InvalidInputError; NotMeasuredError if a build fails or nothing could be measured;
     KeyboardInterrupt as `measure` does.

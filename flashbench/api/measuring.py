@@ -16,13 +16,14 @@ from flashbench.candidates import baselines, parse_candidate, parse_candidates, 
 from flashbench.case import DtypeName
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import claimed, new_run_file
+from flashbench.measuring.device_seconds import require_start
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Silent, make_progress
 from flashbench.measuring.same_plan import continued
 from flashbench.operations.chosen import chosen
-from flashbench.revisions import WORKTREE, find, resolve
-from flashbench.revisions.announced import build_one, callable_of
-from flashbench.revisions.built import seconds_of
+from flashbench.revisions import Project, find
+from flashbench.revisions.announced import build_working_tree, callable_of
+from flashbench.revisions.built import with_builds
 from flashbench.run_plan import RunEnd
 from flashbench.run_plan import measure as measure_plan
 
@@ -69,11 +70,11 @@ def measure(
     or is wrong raises nothing: the run says so.
     """
     told = make_progress() if progress else Silent()
-    known = operations.named(chosen(operation))
+    known, project = operations.named(chosen(operation)), find(Path.cwd())
     baselines("cpu", backends, known.name)  # reject an unknown name before all else
     plan = Plan(
         **plan_of_cases(known, cases, dtypes, causal, layout, device),
-        **_of_candidates(candidates, known.name, told.note),
+        **_of_candidates(candidates, project, known.name),
         backends=backends,
         launches=launches,
         samples=samples,
@@ -84,6 +85,10 @@ def measure(
         budget_seconds=budget,
         operation=known.name,
     )
+    if candidates is None and project is not None:
+        require_start(plan)
+        tree = build_working_tree(project, told.note)
+        plan = with_builds(plan, {plan.candidates[0].name: tree})
     file = new_run_file("bench") if path is None else Path(path)
     with claimed(file, "path=", force=force, tell=told.note) as resumed:
         if resumed is not None:
@@ -103,28 +108,19 @@ def finished(end: RunEnd, file: Path) -> Run:
 
 
 def _of_candidates(
-    candidates: Callables | None, operation: str, tell: Callable[[str], None]
+    candidates: Callables | None, project: Project | None, operation: str
 ) -> dict[str, Any]:
-    """The fields of a Plan that say which candidates to measure."""
-    project = find(Path.cwd())
+    """The fields of a Plan that say which candidates to measure, without builds."""
     root = "" if project is None else str(project.import_root)
-    if candidates is not None:
-        named = _named(candidates)
-        texts = [f"{name}={_spec(one)}" if name else _spec(one) for name, one in named]
-        given = [one for _, one in named if not isinstance(one, str)]
-        return {"candidates": parse_candidates(texts), "import_root": root or _root(given)}
-    if project is None:
-        require_ours(operation)
-        return {"candidates": [parse_candidate(OURS)]}
-    tree = resolve(project.repository, WORKTREE)
-    built = build_one(project, tree, project.callable, tell)
-    name = callable_of(project).name
-    return {
-        "import_roots": {name: str(built.require())},
-        "candidates": [built.candidate(name)],
-        "import_root": root,
-        "build_seconds": seconds_of([built]),
-    }
+    if candidates is None:
+        if project is None:
+            require_ours(operation)
+        only = parse_candidate(OURS) if project is None else callable_of(project)
+        return {"candidates": [only], "import_root": root}
+    named = _named(candidates)
+    texts = [f"{name}={_spec(one)}" if name else _spec(one) for name, one in named]
+    given = [one for _, one in named if not isinstance(one, str)]
+    return {"candidates": parse_candidates(texts), "import_root": root or _root(given)}
 
 
 def _named(candidates: Callables) -> list[tuple[str, str | Callable[..., Any]]]:

@@ -65,12 +65,10 @@ def preparer_of(
 def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
     """The working tree of a project, built like WORKTREE in `compare`. Raises NotMeasuredError if
     it does not build or import."""
-    from flashbench.revisions import WORKTREE, resolve
+    from flashbench.revisions.announced import build_working_tree as build
 
-    tree = resolve(project.repository, WORKTREE)
-    built = build_revision(project, tree, project.callable, options)
-    built.require()
-    return built
+    how = {"timeout": options["build_timeout"], "retry_failed": options["retry_build"]}
+    return build(project, tell, **how)
 
 
 def rebuild(
@@ -99,7 +97,7 @@ def of_project(
     from flashbench.measuring.device_seconds import after_builds, require_start
     from flashbench.revisions import find
     from flashbench.revisions.announced import callable_of
-    from flashbench.revisions.built import seconds_of
+    from flashbench.revisions.built import with_builds
 
     say = (lambda text: None) if options["child"] else tell
     project = find(Path.cwd())
@@ -127,16 +125,7 @@ def of_project(
         else rebuild(project, one, options, options["resume"])
         for one in trees
     }
-    plan = replace(
-        plan,
-        candidates=[
-            built[one.name].candidate(one.name) if one.name in built else one
-            for one in plan.candidates
-        ],
-        import_roots={name: str(one.require()) for name, one in built.items()},
-        build_seconds=seconds_of(built.values()),
-    )
-    return after_builds(plan, options["budget"])
+    return after_builds(with_builds(plan, built), options["budget"])
 
 
 def _of_working_tree(run: "RunFile") -> "list[Candidate]":

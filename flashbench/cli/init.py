@@ -1,23 +1,13 @@
 """`flashbench init`: settings and an adapter for a repository that has none, tried at once."""
 
-import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from flashbench.callables import is_function
-from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.errors import Exit, InvalidInputError
 from flashbench.pyproject import read_pyproject, table_of
 from flashbench.render.escape import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from flashbench.init.trial import Trial
-    from flashbench.revisions import Built
-    from flashbench.revisions.check import Checker
 
 _TRIED = 4  # functions, if the likelier ones cannot be built or called
 _OTHER = (
@@ -50,6 +40,7 @@ def command(wanted: str | None) -> int:
     from flashbench.init.adapter_text import unknown
     from flashbench.init.attention_functions import functions
     from flashbench.init.build_system import build_of, has_asv
+    from flashbench.init.steps import finish, measurable, tell_outcome
     from flashbench.init.trial import Trial, complete, tried
     from flashbench.preflight.source.tree import read_tree
     from flashbench.revisions import git
@@ -59,10 +50,10 @@ def command(wanted: str | None) -> int:
     if _has_settings(root, wanted):
         with Checker() as checker:
             there = tried(root, "WORKTREE", checker)
-            _tell_outcome("WORKTREE", there)
+            tell_outcome("WORKTREE", there, _say)
             if there.status == "built":
                 complete(root, there)
-            return _finish(root, checker, there)
+            return finish(root, checker, there, _say)
     tree = read_tree(root)
     found = [one for one in functions(tree) if wanted in (None, one.spec)]
     if not found:
@@ -75,9 +66,9 @@ def command(wanted: str | None) -> int:
                 raise InvalidInputError(
                     f"{trial.adapter}: exists; move it, init writes an adapter there"
                 )
-        trial, built = _measurable(first, [one for one in others if one.is_likely])
+        trial, built = measurable(first, [one for one in others if one.is_likely], _say)
         _say("wrote", f"{trial.adapter.relative_to(root)}, [tool.flashbench.project]")
-        return _finish(root, checker, built, trial.unknown)
+        return finish(root, checker, built, _say, trial.unknown)
 
 
 def _has_settings(root: Path, wanted: str | None) -> bool:
@@ -105,78 +96,6 @@ def _nothing(wanted: str | None, asv: str) -> int:
     _say("next", "flashbench compare HEAD~1 HEAD --asv '.*'")
     _say("", _OTHER)
     return Exit.PASS
-
-
-def _measurable(first: "Trial", others: "list[Trial]") -> "tuple[Trial, Built | None]":
-    """The first function that can be built and called, with what a try says; if there is none, or
-    if only an edit would tell, the likeliest. Raises NotMeasuredError for a package that it lacks.
-    """
-    from flashbench.init.trial import lacks
-
-    outcomes: list[Built] = []
-    lacking: list[str] = []
-    for trial in (first, *others):
-        function = trial.function
-        _say("found", f"{function.label}, {function.file}:{function.line}")
-        _say("build", " ".join(trial.build.command) or "nothing to build before it is imported")
-        if trial.unknown:
-            trial.write_for_an_edit()
-            return trial, None
-        built = trial.measurable()
-        _tell_outcome("WORKTREE", built)
-        if built.status == "built" or (
-            built.status == "wrong result" and ": raises " not in built.reason
-        ):
-            return trial, built
-        trial.undo()
-        outcomes.append(built)
-        lacking.append(lacks(built))
-        if lacking[-1] and lacking[-1] in lacking[:-1]:
-            break  # the others would fail alike
-    if lacking[0]:
-        python = shlex.quote(sys.executable)
-        raise NotMeasuredError(
-            f"{first.function.spec} needs {lacking[0]}, which this Python lacks; install it, then "
-            f"init again: {python} -m pip install {lacking[0]}"
-        )
-    first.write_for_an_edit()
-    return first, outcomes[0]
-
-
-def _finish(
-    root: Path, checker: "Checker", built: "Built | None", unknown: "Sequence[str]" = ()
-) -> int:
-    """Say what is next, if anything works after trying commits. built: the working tree's; None:
-    not tried, because the adapter cannot pass the unknown parameters."""
-    from flashbench.init.trial import at
-    from flashbench.revisions import read
-
-    project = read(root)
-    name = project.adapter
-    if built is None or built.status != "built":
-        what = f": say what {', '.join(unknown)} is" if built is None else ", or the settings"
-        _say("edit", f"{name or 'the kernel'}{what}")
-        _say("next", "flashbench init")
-        wrong = built is not None and built.status == "wrong result"
-        return Exit.REGRESSION if wrong else Exit.NOT_MEASURED
-    commits = {text: at(root, text, checker) for text in ("HEAD", "HEAD~1")}
-    for text, found in commits.items():
-        if found is not None:
-            _tell_outcome(text, found)
-    older = "compare HEAD WORKTREE" if commits["HEAD~1"] is None else "compare HEAD~1 HEAD"
-    _say("next", f"flashbench {'run' if commits['HEAD'] is None else older}")
-    _say("", f"git add pyproject.toml {name}")
-    return Exit.PASS
-
-
-def _tell_outcome(name: str, built: "Built") -> None:
-    if built.status != "built":
-        _say(name, built.headline.partition(": ")[2])
-        return
-    right, _, refused = built.outcome.checked.partition("; refused: ")
-    _say(name, f"correct on {right}")
-    if refused:
-        _say("", f"refused: {refused}; to take them, change fb.py or the kernel")
 
 
 def _say(what: str, text: str) -> None:

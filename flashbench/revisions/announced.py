@@ -12,7 +12,7 @@ from flashbench.revisions.check import Checker
 from flashbench.revisions.ledger import Stage
 from flashbench.revisions.prepare import prepare
 from flashbench.revisions.project import Project
-from flashbench.revisions.revision import Revision, resolve
+from flashbench.revisions.revision import WORKTREE, Revision, resolve
 from flashbench.runfile import Candidate
 
 Tell = Callable[[str], None]  # prints a line
@@ -70,6 +70,23 @@ def build_all(
     if failed:
         raise NotMeasuredError("; ".join(failed))
     return builds
+
+
+def build_working_tree(
+    project: Project,
+    tell: Tell,
+    *,
+    timeout: float = defaults.BUILD_TIMEOUT_SECONDS,
+    retry_failed: bool = False,
+) -> Built:
+    """The working tree of a project, built like WORKTREE in `compare`. Raises NotMeasuredError if
+    it does not build or import."""
+    tree = resolve(project.repository, WORKTREE)
+    built = build_one(
+        project, tree, project.callable, tell, timeout=timeout, retry_failed=retry_failed
+    )
+    built.require()
+    return built
 
 
 def callable_of(project: Project) -> Candidate:

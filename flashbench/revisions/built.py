@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from flashbench.builds import Build, Status
 from flashbench.builds.content import content_hash
 from flashbench.errors import NotMeasuredError
+from flashbench.measuring.plan import Plan
 from flashbench.revisions.ledger import RevisionOutcome
 from flashbench.revisions.project import Project
 from flashbench.revisions.revision import Revision
@@ -88,6 +89,19 @@ def plan_of_builds(builds: Mapping[str, Built]) -> dict[str, Any]:
         "backends": "default",
         "build_seconds": seconds_of(builds.values()),
     }
+
+
+def with_builds(plan: Plan, builds: Mapping[str, Built]) -> Plan:
+    """The plan, with the builds of its candidates of these names."""
+    return replace(
+        plan,
+        candidates=[
+            builds[one.name].candidate(one.name) if one.name in builds else one
+            for one in plan.candidates
+        ],
+        import_roots={name: str(built.require()) for name, built in builds.items()},
+        build_seconds=seconds_of(builds.values()),
+    )
 
 
 def seconds_of(builds: Iterable[Built]) -> float:
