@@ -21,11 +21,10 @@ def add_search(
     rule: tuple[float, float],
     quick: bool,
     jobs: int | None,
-    elsewhere: bool,
 ) -> None:
     """Add a search to a forecast: of a slowdown by simulation, else the commits that halving needs,
     and some more. ends: launches of both ends, at most; rule: tolerance and confidence; jobs:
-    None for the default; elsewhere: on another machine."""
+    None for the default."""
     suspects = sum(asked.changes()) if speed else asked.builds()
     size, change = asked.graph.size, "changes" if suspects == 1 else "change"
     found.what = (
@@ -43,7 +42,6 @@ def add_search(
         asked.project,
         [asked.good, asked.bad],
         jobs or (1 if speed else default_jobs()),
-        elsewhere=elsewhere,
         searched=[commit.revision for commit in asked.commits[:-1]],
         looks=between,
     )

@@ -167,8 +167,9 @@ def _build(
 ) -> tuple[str, Path, BuildIdentity]:
     """The build to compare with itself: its name, import root and identity."""
     from flashbench.candidates import OUR_CALLABLE, OURS, parse_candidate
-    from flashbench.cli.building import build_working_tree, rebuild
+    from flashbench.cli.building import how_to_build, rebuild
     from flashbench.revisions import WORKTREE, find
+    from flashbench.revisions.announced import build_working_tree
     from flashbench.revisions.installed import copy_installed
 
     project = find(Path.cwd())
@@ -180,7 +181,7 @@ def _build(
             return old.spec, built.require(), built.identity
         spec = old.spec
     elif options["candidate"] is None and project is not None:
-        built = build_working_tree(project, options)
+        built = build_working_tree(project, tell, **how_to_build(options))
         return project.callable, built.require(), built.identity
     else:
         spec = parse_candidate(options["candidate"] or OURS).spec

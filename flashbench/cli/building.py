@@ -10,33 +10,15 @@ from flashbench.cli.measuring import tell, tell_still
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from flashbench.revisions import Built, Project, Revision
-    from flashbench.revisions.ledger import Stage
+    from flashbench.revisions import Built, Project
     from flashbench.revisions.many import Preparer
     from flashbench.run_plan import Plan
     from flashbench.runfile import Candidate, RunFile
 
 
-def build_revision(
-    project: "Project",
-    revision: "Revision",
-    label: str,
-    options: dict[str, Any],
-    stage: "Stage" = "load",
-) -> "Built":
-    """Build and import one revision once, whatever the outcome. label: its name in messages; stage:
-    how far to check it."""
-    from flashbench.revisions.announced import build_one
-
-    return build_one(
-        project,
-        revision,
-        label,
-        tell,
-        stage=stage,
-        timeout=options["build_timeout"],
-        retry_failed=options["retry_build"],
-    )
+def how_to_build(options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `build_one` that --build-timeout and --retry-build give."""
+    return {"timeout": options["build_timeout"], "retry_failed": options["retry_build"]}
 
 
 def preparer_of(
@@ -62,24 +44,17 @@ def preparer_of(
     )
 
 
-def build_working_tree(project: "Project", options: dict[str, Any]) -> "Built":
-    """The working tree of a project, built like WORKTREE in `compare`. Raises NotMeasuredError if
-    it does not build or import."""
-    from flashbench.revisions.announced import build_working_tree as build
-
-    how = {"timeout": options["build_timeout"], "retry_failed": options["retry_build"]}
-    return build(project, tell, **how)
-
-
 def rebuild(
     project: "Project | None", measured: "Candidate", options: dict[str, Any], file: Path
 ) -> "Built":
     """Build the working tree again to resume a run file; InvalidInputError if it differs from the
     measured build."""
+    from flashbench.revisions.announced import build_working_tree
+
     if project is None or project.callable != measured.spec:
         why = f"{measured.spec} is not the callable of the project here"
     else:
-        built = build_working_tree(project, options)
+        built = build_working_tree(project, tell, **how_to_build(options))
         if built.identity.hashes == measured.build.hashes:
             return built
         why = f"{built.revision.label} is not the build that was measured"
@@ -96,7 +71,7 @@ def of_project(
     """
     from flashbench.measuring.device_seconds import after_builds, require_start
     from flashbench.revisions import find
-    from flashbench.revisions.announced import callable_of
+    from flashbench.revisions.announced import build_working_tree, callable_of
     from flashbench.revisions.built import with_builds
 
     say = (lambda text: None) if options["child"] else tell
@@ -120,7 +95,7 @@ def of_project(
         return plan
     require_start(plan)
     built = {
-        one.name: build_working_tree(project, options)
+        one.name: build_working_tree(project, tell, **how_to_build(options))
         if project is not None and resumed is None
         else rebuild(project, one, options, options["resume"])
         for one in trees

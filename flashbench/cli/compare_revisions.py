@@ -11,8 +11,8 @@ from click.core import ParameterSource
 from flashbench.cli.measuring import plan_options, refuse_given, said_tolerance, tell
 from flashbench.cli.options import EFFORT, GRID, PROCESSES, RULE
 from flashbench.cli.report_file import refuse_run_file
-from flashbench.cli.run_file import resumed_plan, run_file
-from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.cli.run_file import resumed_plan, run_file, tell_end
+from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import new_run_file
 from flashbench.revisions import WORKTREE
 
@@ -89,15 +89,10 @@ def _plan(context: click.Context, options: dict[str, Any], resumed: "RunFile | N
 
 def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile":
     from flashbench.cost.spent import Spent
-    from flashbench.measuring.device_seconds import limit_name
 
     run = outcome.measured()
     revisions = [options["a"], options["b"] or WORKTREE]
     again = shlex.join(["flashbench", "compare", *revisions, "--resume", str(path)])
     tell(f"{path}: {len(run.launches)} launches; {Spent.of(run).line}")
-    if outcome.interrupted:
-        so_far = shlex.join(["flashbench", "compare", str(path)])
-        raise NotMeasuredError(f"interrupted; resume with: {again}; the verdicts so far: {so_far}")
-    if outcome.over_budget:
-        tell(f"stopped by {limit_name(options['budget'])}; resume with: {again}")
+    tell_end(outcome, path, again, options)
     return run

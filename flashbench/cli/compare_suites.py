@@ -9,7 +9,8 @@ import click
 from flashbench.cli.measuring import price_options, refuse_given, tell
 from flashbench.cli.options import EFFORT, GRID, PROCESSES
 from flashbench.cli.report_file import refuse_run_file
-from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.cli.run_file import tell_end
+from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import new_run_file
 from flashbench.revisions import WORKTREE
 
@@ -26,7 +27,6 @@ def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignR
     NotMeasuredError (exit code 4) if one cannot be built, or on an interrupt; the measurements so
     far are in the file.
     """
-    from flashbench.measuring.device_seconds import limit_name
     from flashbench.measuring.progress import make_progress
     from flashbench.suites.comparing import NOT_OF_SUITES, SuiteRequest
     from flashbench.suites.comparing import compare_suites as compare
@@ -59,9 +59,5 @@ def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignR
     words += [word for test in request.tests for word in ("--pytest", test)]
     again = shlex.join([*words, "--run-file", str(path)])
     tell(f"{path}: {len(end.run.launches)} launches, {end.run.seconds:.0f} s")
-    if end.interrupted:
-        so_far = shlex.join(["flashbench", "compare", str(path)])
-        raise NotMeasuredError(f"interrupted; resume with: {again}; the verdicts so far: {so_far}")
-    if end.over_budget:
-        tell(f"stopped by {limit_name(options['budget'])}; resume with: {again}")
+    tell_end(end, path, again, options)
     return report_suite(end.run)

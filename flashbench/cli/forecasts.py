@@ -74,13 +74,7 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     if done:
         found.sources.append(("resumed", f"{file} has {done} of {plan.launches} launches"))
     if builds_tree and project is not None:
-        add_builds(
-            found,
-            project,
-            [resolve(project.repository, WORKTREE)],
-            1,
-            elsewhere=bool(options.get("on")),
-        )
+        add_builds(found, project, [resolve(project.repository, WORKTREE)], 1)
     found.parts += measuring_parts(work, known)
     found.sources.append(source(known, work))
     found.work, found.known = work, known
@@ -107,7 +101,7 @@ def compare(context: click.Context, options: dict[str, Any]) -> Forecast:
     work = paired_work(project, plan, device, 2)
     known = known_here(device, options)
     found = _forecast("compare", work, known, plan, options)
-    add_builds(found, project, revisions, 1, elsewhere=bool(options.get("on")))
+    add_builds(found, project, revisions, 1)
     said = options["tolerance"] if options.get("on") else said_tolerance(context)
     tolerance = chosen_tolerance(said, plan, project, None, tell)
     parts, launches = parts_until_decided(work, known, tolerance, options["confidence"])
@@ -130,9 +124,7 @@ def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
     work = paired_work(project, plan, device, len(chosen), len(options["metrics"]) or 1)
     known = known_here(device, options)
     found = _forecast("backfill", work, known, plan, options)
-    add_builds(
-        found, project, chosen, options["jobs"] or default_jobs(), elsewhere=bool(options.get("on"))
-    )
+    add_builds(found, project, chosen, options["jobs"] or default_jobs())
     found.parts += measuring_parts(work, known)
     found.sources.append(source(known, work))
     found.work, found.known = work, known
@@ -175,7 +167,6 @@ def of_bisection(asked: "Range", options: dict[str, Any]) -> Forecast:
         rule=(options["tolerance"], options["confidence"]),
         quick=options["quick"],
         jobs=options["jobs"],
-        elsewhere=bool(options.get("on")),
     )
     return found
 
@@ -207,6 +198,7 @@ def _forecast(
         " x ".join(words),
         (known.machine.name if known.machine else options.get("on") or name_of(known.device))
         + (f", {threads} threads" if threads else ""),
+        elsewhere=bool(options.get("on")),
         rate=rate_of(options),
         budget=limit,
         budget_seconds=plan.budget_seconds,

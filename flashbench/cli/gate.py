@@ -1,10 +1,12 @@
 """`flashbench gate`: does it build, fit, compute correctly, run fast enough? Stops at the first
 failing level."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
+from flashbench.cli.building import how_to_build
 from flashbench.cli.measuring import plan_options, rate_of, tell
 from flashbench.cli.options import (
     JOINT,
@@ -71,10 +73,13 @@ def command(revision: str, **options: Any) -> int:
     REVISION: the working tree by default.
     """
     from flashbench.gate import Level, State
-    from flashbench.gate.ladder import Ladder, climb
+    from flashbench.gate.ladder import Ladder, climb, taken
     from flashbench.gate.level import EXIT_CODES
     from flashbench.measuring.plan import Plan
     from flashbench.measuring.progress import make_progress
+    from flashbench.revisions import read, resolve
+    from flashbench.revisions.announced import build_one
+    from flashbench.revisions.built import seconds_of
     from flashbench.run_plan import CutShortError
     from flashbench.views import gate
 
@@ -84,21 +89,24 @@ def command(revision: str, **options: Any) -> int:
     refuse_run_file(options["output"], path)
     metrics = [options["metric"]] if options["metric"] else None
     asked = Ladder(
-        revision,
+        options["most_stack"],
         [] if options["no_speed"] else sorted(set(options["speeds"])),
         Plan(**plan_options(options), candidates=[], metrics=metrics),
         options["confidence"],
-        options["most_stack"],
         options["budget"],
-        options["build_timeout"],
-        options["retry_build"],
     )
+    project = read(Path.cwd())
+    chosen = resolve(project.repository, revision)
+    how = how_to_build(options)
+    built = build_one(project, chosen, project.callable, tell, stage="correct", **how)
+    spent = Spent(rate=rate_of(options), builds=seconds_of([built]))
     done: list[Level] = []
-    spent = Spent(rate=rate_of(options))
-    climbed = climb(asked, path, make_progress(), tell, force=options["force"], spent=spent)
     try:
-        for done, spent in climbed:  # noqa: B007
-            tell(f"{done[-1].name}: {done[-1].state}: {done[-1].evidence}")
+        for level, run in climb(asked, built, path, make_progress(), tell, force=options["force"]):
+            done, spent = taken(done, level), spent if run is None else Spent.of(run)
+            tell(f"{level.name}: {level.state}: {level.evidence}")
+            if level.state is not State.PASSED:
+                break
     except CutShortError:
         raise interrupted(path, named=options["run_file"] is not None) from None
     code = EXIT_CODES[done[-1].state]

@@ -255,12 +255,14 @@ def _asked(text: str, case: "Case", options: dict[str, Any]) -> "ToProfile":
 
 def _revision(text: str, setup: "Setup", options: dict[str, Any]) -> "ToProfile":
     """A revision of the project here, built. Raises InvalidInputError, NotMeasuredError."""
-    from flashbench.cli.building import build_revision
+    from flashbench.cli.building import how_to_build
     from flashbench.profile.collect import ToProfile
     from flashbench.revisions import read, resolve
+    from flashbench.revisions.announced import build_one
 
     project = read(Path.cwd())
-    built = build_revision(project, resolve(project.repository, text), text, options)
+    tree = resolve(project.repository, text)
+    built = build_one(project, tree, text, tell, **how_to_build(options))
     candidate = built.candidate("candidate")
     setup.candidates = [candidate]
     setup.import_roots = {candidate.name: str(built.require())}

@@ -17,7 +17,9 @@ from flashbench.operations.chosen import chosen
 
 if TYPE_CHECKING:
     from flashbench.measuring.plan import Plan
+    from flashbench.run_plan import RunEnd
     from flashbench.runfile import RunFile
+    from flashbench.suites.comparing import SuiteEnd
 
 # These do not affect the measurements.
 FREE_ON_RESUME = ("launches", "budget", "timeout", "hourly_rate")
@@ -89,3 +91,15 @@ def interrupted(path: Path, *, named: bool) -> NotMeasuredError:
     if not named:
         words[1:1] = ["--run-file", str(path)]
     return NotMeasuredError(f"interrupted; resume with: {shlex.join(['flashbench', *words])}")
+
+
+def tell_end(end: "RunEnd | SuiteEnd", path: Path, again: str, options: dict[str, Any]) -> None:
+    """Say that a budget ended a comparison, and the command that resumes it. Raises
+    NotMeasuredError after Ctrl-C."""
+    from flashbench.measuring.device_seconds import limit_name
+
+    if end.interrupted:
+        so_far = shlex.join(["flashbench", "compare", str(path)])
+        raise NotMeasuredError(f"interrupted; resume with: {again}; the verdicts so far: {so_far}")
+    if end.over_budget:
+        tell(f"stopped by {limit_name(options['budget'])}; resume with: {again}")

@@ -33,13 +33,15 @@ class Part:
 
 @dataclass
 class Forecast:
-    """What a command will take. what: its size in words; machine: where; sources: of the estimate,
+    """What a command will take. what: its size in words; machine: where; elsewhere: it is not this
+    one, and has no builds; sources: of the estimate,
     one line each; side_by_side: devices that share the work; rate, budget_seconds: None without
     one. fits: what fits if the plan exceeds its budget, in words."""
 
     command: str
     what: str
     machine: str
+    elsewhere: bool = False
     parts: list[Part] = field(default_factory=list)
     sources: list[tuple[str, str]] = field(default_factory=list)
     rate: DevicePrice | None = None

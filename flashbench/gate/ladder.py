@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flashbench import defaults
 from flashbench.cost.money import Money
 from flashbench.cost.spent import Spent
-from flashbench.gate.level import Level, State
+from flashbench.gate.level import Level
 from flashbench.gate.levels import (
     BUILDS,
     CORRECT,
@@ -26,9 +25,8 @@ from flashbench.preflight.build.refused import refused_launches
 from flashbench.preflight.build.resources import KernelUse, read_kernels
 from flashbench.preflight.finding import CannotCheck
 from flashbench.report import report_one
-from flashbench.revisions import Built, read, resolve
-from flashbench.revisions.announced import build_one
-from flashbench.revisions.built import plan_of_builds, seconds_of
+from flashbench.revisions import Built
+from flashbench.revisions.built import plan_of_builds
 from flashbench.run_plan import CutShortError, measure
 from flashbench.runfile import RunFile
 
@@ -38,18 +36,14 @@ _FLAG = "--run-file"
 
 @dataclass(frozen=True)
 class Ladder:
-    """What a revision must pass. speeds: multiples of the baseline's speed, ascending; plan: how
-    these are measured, without builds; most_stack: bytes per thread; budget: as it was given, in
-    seconds or money."""
+    """What a build must pass. most_stack: bytes per thread; speeds: multiples of the baseline's
+    speed, ascending; plan: how these are measured, without builds; budget: as it was given."""
 
-    revision: str
+    most_stack: int
     speeds: Sequence[float]
     plan: Plan
     confidence: float
-    most_stack: int
-    budget: float | Money | None = None
-    build_timeout: float = defaults.BUILD_TIMEOUT_SECONDS
-    retry_build: bool = False
+    budget: float | Money | None
 
     @property
     def names(self) -> list[str]:
@@ -57,53 +51,30 @@ class Ladder:
 
 
 def climb(
-    asked: Ladder, path: Path, progress: Progress, tell: Tell, *, force: bool, spent: Spent
-) -> Iterator[tuple[list[Level], Spent]]:
-    """Yield the levels tried so far and what was spent, after each level until one does not pass.
+    asked: Ladder, built: Built, path: Path, progress: Progress, tell: Tell, *, force: bool
+) -> Iterator[tuple[Level, RunFile | None]]:
+    """Yield the levels in order, trying each when it is asked for, and what was measured so far.
 
-    path: the run file of the speed levels; spent: nothing yet. Raises InvalidInputError;
-    CutShortError after Ctrl-C in a launch; NotMeasuredError as `measure` does.
+    path: the run file of the speed levels. Raises InvalidInputError; CutShortError after Ctrl-C in
+    a launch; NotMeasuredError as `measure` does.
     """
-    done: list[Level] = []
-    for level, so_far in _levels(asked, path, progress, tell, force=force, spent=spent):
-        done = taken(done, level)
-        yield done, so_far
-        if level.state is not State.PASSED:
-            return
-
-
-def taken(done: list[Level], level: Level) -> list[Level]:
-    """Append a level. A wrong result in a launch revokes a passed `correct`."""
-    return [*(one for one in done if one.name != level.name), level]
-
-
-def _levels(
-    asked: Ladder, path: Path, progress: Progress, tell: Tell, *, force: bool, spent: Spent
-) -> Iterator[tuple[Level, Spent]]:
-    project = read(Path.cwd())
-    chosen = resolve(project.repository, asked.revision)
-    built = build_one(
-        project,
-        chosen,
-        project.callable,
-        tell,
-        stage="correct",
-        timeout=asked.build_timeout,
-        retry_failed=asked.retry_build,
-    )
-    spent = replace(spent, builds=seconds_of([built]))
-    yield built_level(built), spent
-    kernels = _kernels(built)
+    yield built_level(built), None
+    kernels, project = _kernels(built), built.project
     root = project.repository / project.directory
-    refused = refused_launches(root, kernels) if chosen.worktree else []
-    yield resources_level(kernels, asked.most_stack, refused), spent
-    yield correct_level(built), spent
+    refused = refused_launches(root, kernels) if built.revision.worktree else []
+    yield resources_level(kernels, asked.most_stack, refused), None
+    yield correct_level(built), None
     if asked.speeds:
         run = _measure(asked, built, path, progress, tell, force=force)
         metric = asked.plan.metrics[0] if asked.plan.metrics else None
         report = report_one(run, metric=metric, alpha=1 - asked.confidence)
         for speed in asked.speeds:
-            yield speed_level(report, speed, asked.revision), Spent.of(run)
+            yield speed_level(report, speed, built.revision.text), run
+
+
+def taken(done: list[Level], level: Level) -> list[Level]:
+    """Append a level. A wrong result in a launch revokes a passed `correct`."""
+    return [*(one for one in done if one.name != level.name), level]
 
 
 def _kernels(built: Built) -> list[KernelUse] | CannotCheck:

@@ -44,17 +44,14 @@ def add_builds(
     project: Project,
     revisions: Sequence[Revision],
     jobs: int,
-    *,
-    elsewhere: bool = False,
     searched: Sequence[Revision] = (),
     looks: Seconds = _NONE,
 ) -> None:
-    """Add the builds missing from the cache and the checks of builds to a forecast. elsewhere: on
-    another machine, where none is cached; searched: further revisions; a search looks at `looks` of
-    them."""
+    """Add the builds missing from the cache and the checks of builds to a forecast. searched:
+    further revisions; a search looks at `looks` of them."""
     cache, costs = cache_directory(), store.load()
     with TemporaryDirectory() as empty:
-        place = Path(empty) if elsewhere else cache
+        place = Path(empty) if found.elsewhere else cache
         missing = pending_builds.to_build(project, revisions, place)
         all_missing = missing
         if searched:
