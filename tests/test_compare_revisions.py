@@ -311,10 +311,10 @@ def test_file_is_judged_as_it_was_measured(  # type: ignore[no-untyped-def]
     compare, project: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tolerance, confidence and metric are those of the file, unless flags say otherwise; the
-    Python API resumes it with its tolerance, too."""
+    Python API resumes it with its tolerance and launches, too."""
     file = tmp_path / "run.json"
     flags = [*SHAPES[:2], *FAST, "--tolerance", "80%", "--confidence", "90%", "--format", "json"]
-    done = compare("good", "same", *flags, "--launches", "8", "--run-file", str(file))
+    done = compare("good", "same", *flags, "--launches", "50", "--run-file", str(file))
     assert done.returncode == Exit.PASS, done.stderr
     again = compare(str(file), "--format", "json")
     assert (again.returncode, again.stdout) == (Exit.PASS, done.stdout)
@@ -326,7 +326,7 @@ def test_file_is_judged_as_it_was_measured(  # type: ignore[no-untyped-def]
     monkeypatch.chdir(project.root)
     for name, value in environment(project).items():
         monkeypatch.setenv(name, value)
-    asked = {"cases": SHAPES[1], "dtypes": "fp32", "causal": "full", "samples": 8, "launches": 8}
+    asked = {"cases": SHAPES[1], "dtypes": "fp32", "causal": "full", "samples": 8}
     judged = flashbench.compare(
         "good", "same", path=file, confidence=0.9, min_sample="0.2ms", **asked
     )

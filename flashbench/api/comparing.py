@@ -90,7 +90,7 @@ def compare(
         _refuse(given - _OF_FILES, ONLY_REVISIONS)
         require_files(*names)
         return _judged(a, b, Rule(metric, tolerance, confidence), allow)
-    launches = launches or defaults.launches_until_decided(budget=budget is not None)
+    most = launches or defaults.launches_until_decided(budget=budget is not None)
     told = make_progress() if progress else Silent()
     file = new_run_file("compare") if path is None else Path(path)
     texts = str(a), WORKTREE if b is None else str(b)
@@ -102,7 +102,7 @@ def compare(
             pytest,
             tolerance=defaults.TOLERANCE if tolerance is None else tolerance,
             confidence=confidence,
-            launches=launches,
+            launches=most,
             timeout=timeout,
             budget=budget,
         )
@@ -111,7 +111,7 @@ def compare(
     plan = Plan(
         **plan_of_cases(known, cases, dtypes, causal, layout, device),
         candidates=[],
-        launches=launches,
+        launches=most,
         samples=samples,
         min_sample_seconds=min_sample,
         seed=seed,
@@ -122,7 +122,14 @@ def compare(
         metrics=[metric] if metric else [],
         operation=known.name,
     )
-    asked = RevisionRequest(*texts, plan, tolerance=tolerance, confidence=confidence, budget=budget)
+    asked = RevisionRequest(
+        *texts,
+        plan,
+        tolerance=tolerance,
+        confidence=confidence,
+        budget=budget,
+        usual_launches=launches is None,
+    )
     with claimed(file, "path=", force=force, tell=told.note) as resumed:
         end = compare_revisions(asked, file, "path=", resumed, told, told.note)
     return _of_same(*texts) if end is None else finished(end, file).compare()

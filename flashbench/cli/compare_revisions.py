@@ -61,6 +61,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
             build_timeout=options["build_timeout"],
             retry_build=options["retry_build"],
             even_if_same=options["even_if_same"],
+            usual_launches=context.get_parameter_source("launches") is ParameterSource.DEFAULT,
         )
         outcome = compare(request, path, "--run-file", resumed, make_progress(), tell)
     if outcome is not None:
@@ -76,9 +77,6 @@ def _plan(context: click.Context, options: dict[str, Any], resumed: "RunFile | N
 
     if options["resume"] is None:
         metrics = [options["metric"]] if options["metric"] else []
-        if resumed and context.get_parameter_source("launches") is ParameterSource.DEFAULT:
-            launches = max(options["launches"], resumed.settings.launches)
-            options = options | {"launches": launches}
         return Plan(**plan_options(options), candidates=[], metrics=metrics)
     assert resumed is not None
     if resumed.pair is None:

@@ -25,7 +25,8 @@ from flashbench.until_decided import measure_pair
 class RevisionRequest:
     """What to compare. plan: without builds, and without their rule unless it completes the run
     file `resume`. tolerance: None for the file's, else what this machine can reach; budget: as it
-    was given, in seconds or money."""
+    was given, in seconds or money; usual_launches: nobody asked for as many as the plan has, and a
+    file with more is no other comparison."""
 
     a: str
     b: str
@@ -37,6 +38,7 @@ class RevisionRequest:
     build_timeout: float = defaults.BUILD_TIMEOUT_SECONDS
     retry_build: bool = False
     even_if_same: bool = False
+    usual_launches: bool = False
 
 
 def compare_revisions(
@@ -61,6 +63,8 @@ def compare_revisions(
     if request.resume is None:
         tolerance = chosen_tolerance(request.tolerance, plan, project, resumed, tell)
         plan = replace(plan, pair=_pair(request, tolerance))
+    if request.usual_launches and resumed is not None:
+        plan = replace(plan, launches=max(plan.launches, resumed.settings.launches))
     require_start(replace(plan, candidates=[]))
     builds = build_all(
         project,
