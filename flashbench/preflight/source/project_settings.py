@@ -14,7 +14,7 @@ from flashbench.preflight.source.in_git import how_to_get
 from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.makefile import MAKEFILES
 from flashbench.preflight.source.python_modules import bound_names, built
-from flashbench.preflight.source.references import called_modules
+from flashbench.preflight.source.references import callable_files, called_modules
 from flashbench.preflight.source.removed import removed_files
 from flashbench.preflight.source.setup_script import is_optional, why_unreadable
 from flashbench.preflight.source.tree import SourceTree
@@ -96,9 +96,7 @@ def _callable(tree: SourceTree, project: Project) -> Iterator[Finding]:
 
 def _had_callable(tree: SourceTree, project: Project) -> bool:
     """Whether git has or had the callable's module."""
-    module = project.callable.partition(":")[0].replace(".", "/")
-    files = (f"{project.path}/{module}{end}" for end in (".py", "/__init__.py"))
-    return any(os.path.normpath(one) in removed_files(tree) for one in files)
+    return any(one in removed_files(tree) for one in callable_files(project))
 
 
 def _unreadable(tree: SourceTree) -> Iterator[Finding]:

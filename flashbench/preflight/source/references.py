@@ -129,9 +129,14 @@ def settings_of(tree: SourceTree) -> Project | None:
 
 def callable_of(tree: SourceTree, project: Project) -> str:
     """The Python file of the callable's module; "" if it is not here."""
+    return next((one for one in callable_files(project) if (tree.root / one).is_file()), "")
+
+
+def callable_files(project: Project) -> list[str]:
+    """Where the callable's module may lie."""
     module = project.callable.partition(":")[0].replace(".", "/")
-    files = (f"{project.path}/{module}{end}" for end in (".py", "/__init__.py"))
-    return next((os.path.normpath(one) for one in files if (tree.root / one).is_file()), "")
+    ends = (".py", "/__init__.py")
+    return [os.path.normpath(f"{project.path}/{module}{end}") for end in ends]
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from flashbench.preflight.source.cmake import base_of
 from flashbench.preflight.source.listings import include_folders
 from flashbench.preflight.source.others import of_others
 from flashbench.preflight.source.removed import removed_files
-from flashbench.preflight.source.tree import SourceTree, is_test
+from flashbench.preflight.source.tree import SourceTree, by_name, is_test
 
 # Text that mentions include directories; the lines around it may name them.
 _SPEAKS_LOWER = re.compile(r"include(?:_?dir|_path|(?<=\binclude)s?\s*=)")
@@ -165,10 +165,7 @@ class SearchPath:
 
     @cached_property
     def _removed_names(self) -> dict[str, list[str]]:
-        named: dict[str, list[str]] = defaultdict(list)
-        for name in self._removed:
-            named[os.path.basename(name)].append(name)  # noqa: PTH119
-        return named
+        return by_name(self._removed)
 
     @cached_property
     def _removed(self) -> frozenset[str]:

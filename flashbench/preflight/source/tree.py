@@ -85,10 +85,7 @@ class SourceTree:
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
-        named: dict[str, list[str]] = defaultdict(list)
-        for name in self.files:
-            named[name.rpartition("/")[2]].append(name)
-        return named
+        return by_name(self.files)
 
     def read(self, name: str) -> SourceFile:
         """Text of a file, cached; empty for an unreadable one, which `unread` then names."""
@@ -313,6 +310,14 @@ def _lost(root: Path, entries: list[str]) -> str:
         return ""
     more = f" and {len(lost) - 1} more files" if len(lost) > 1 else ""
     return f"the contents of {files[lost[0]].partition(chr(9))[2]}{more} are lost"
+
+
+def by_name(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Paths by the names of their files."""
+    named: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        named[path.rpartition("/")[2]].append(path)
+    return named
 
 
 def _walk(root: Path) -> list[str]:
