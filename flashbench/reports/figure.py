@@ -77,13 +77,13 @@ class Area:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ReferenceLine:
     """A line from the bottom to the top of the panel at this number."""
 
     at: float
 
 
-Mark = Dots | Line | Area | Rule
+Mark = Dots | Line | Area | ReferenceLine
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flashbench.errors import InvalidInputError
 from flashbench.render.escape import printable
-from flashbench.reports.figure import Area, Axis, Dots, Figure, Line, Mark, Panel, Rule
+from flashbench.reports.figure import Area, Axis, Dots, Figure, Line, Mark, Panel, ReferenceLine
 from flashbench.reports.svg import LIGHT, MOST_LABEL, MOST_TITLE, shortened
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _axis(axes: Any, name: str, axis: Axis) -> None:
 
 
 def _mark(axes: Any, mark: Mark) -> None:
-    if isinstance(mark, Rule):
+    if isinstance(mark, ReferenceLine):
         axes.axvline(mark.at, color="black", linewidth=0.8, linestyle="--")
     elif isinstance(mark, Line):
         colour = "black" if mark.series is None else LIGHT[mark.series % len(LIGHT)]

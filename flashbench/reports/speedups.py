@@ -9,7 +9,7 @@ from flashbench.baseline_names import is_default, title
 from flashbench.case import Case
 from flashbench.comparison import Comparison
 from flashbench.report import Report
-from flashbench.reports.figure import Axis, Data, Dots, Ends, Figure, Panel, Rule, log_ends
+from flashbench.reports.figure import Axis, Data, Dots, Ends, Figure, Panel, ReferenceLine, log_ends
 from flashbench.stats.shift import Shift
 from flashbench.table import finite_exp, ratio_text
 from flashbench.verdict import Verdict
@@ -137,7 +137,7 @@ def _row_panel(
     series: tuple[str, ...],
     x: Axis,
 ) -> Panel:
-    marks: list[Rule | Dots] = [Rule(1.0)]
+    marks: list[ReferenceLine | Dots] = [ReferenceLine(1.0)]
     there = sorted({series.index(name) for name, *_ in members})
     for place, number in enumerate(there):
         here = [(rows.index(row), one) for of, row, one in members if of == series[number]]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from flashbench.render.escape import printable
-from flashbench.reports.figure import Area, Axis, Dots, Figure, Line, Mark, Panel, Rule
+from flashbench.reports.figure import Area, Axis, Dots, Figure, Line, Mark, Panel, ReferenceLine
 
 WIDTH = 372  # of a panel, in pixels: a phone has room for one, A4 for two
 _HEIGHT = 200  # of a plot without rows
@@ -163,7 +163,7 @@ def _axes(panel: Panel, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[
 
 
 def _drawn(mark: Mark, x: _Scale, y: _Scale, plot: int) -> Iterable[str]:
-    if isinstance(mark, Rule):
+    if isinstance(mark, ReferenceLine):
         yield f'<path class="r" d="M{x(mark.at)} {_TOP}V{_TOP + plot}"/>'
     elif isinstance(mark, Line):
         places = " ".join(
