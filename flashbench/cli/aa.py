@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Comparisons of all cases together; each has its own launches.",
 )
-@launches_option(12, "Of a comparison.", least=2)
+@launches_option(12, "Per comparison.", least=2)
 @grid_options
 @effort_options
 @build_options()

@@ -65,7 +65,9 @@ if TYPE_CHECKING:
 @jobs_option
 @processes_options
 @build_options()
-@click.option("--machine", help="Its name in the history  [default: asv's, else the host's].")
+@click.option(
+    "--machine", help="This machine's name in the history  [default: asv's, else the host's]."
+)
 @results_option
 @click.option("--exit-zero", is_flag=True, help="Exit 0 once the measurements are saved.")
 @click.option(

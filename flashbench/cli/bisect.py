@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 @metric_option("As for `compare`.")
 @tolerance_option("Ignore a smaller slowdown between the two ends.", "2%")
 @confidence_option("Required both to say that the ends differ and to name the culprit.", "98%")
-@launches_option(defaults.LAUNCHES_UNTIL_DECIDED, "At most, to compare the two ends.", least=2)
+@launches_option(defaults.LAUNCHES_UNTIL_DECIDED, "Most launches to compare the two ends.", least=2)
 @effort_options
 @first_parent_option
 @click.option(

@@ -82,7 +82,7 @@ grid_options = together(
         "presets",
         metavar="NAME",
         multiple=True,
-        help=f"Shapes to measure, of attention {', '.join(operations.ATTENTION.presets)}; "
+        help=f"Shapes to measure; for attention: {', '.join(operations.ATTENTION.presets)}; "
         "repeatable.  [default: headline]",
     ),
     click.option(
@@ -91,7 +91,7 @@ grid_options = together(
         multiple=True,
         callback=_shapes,
         metavar="SHAPE",
-        help="1,8,512,64 or b1-h8-g2-q512-k1024-d64; of other operations rows=1024,4096,dim=4096.",
+        help="1,8,512,64 or b1-h8-g2-q512-k1024-d64; for other operations rows=1024,4096,dim=4096.",
     ),
     click.option(
         "--dtype",
@@ -321,7 +321,7 @@ decision_options = together(
         type=click.Choice(("sdpa", "best")),
         default="sdpa",
         show_default=True,
-        help="One run file: the default baseline (of attention SDPA), or the best on each case.",
+        help="One run file: the default baseline (SDPA for attention), or the best on each case.",
     ),
     tolerance_option(),
     confidence_option(JOINT),

@@ -52,7 +52,7 @@ _DEFAULT = "WORKTREE"
     "callable of [tool.flashbench.project], built from the working tree; without that table "
     "flashbench itself]",
 )
-@click.option("--against", metavar="WHAT", help="The same of another one, side by side.")
+@click.option("--against", metavar="WHAT", help="Also profile this one, side by side.")
 @click.option(
     "--variant",
     "variants",
@@ -61,7 +61,7 @@ _DEFAULT = "WORKTREE"
     help="The candidate with a stage left out, timed where there are no counters; its result may "
     "be wrong. Repeatable.",
 )
-@click.option("--cold", is_flag=True, help="With an empty L2 cache.  [default: a warm one]")
+@click.option("--cold", is_flag=True, help="Call with an empty L2 cache.  [default: a warm one]")
 @threads_option
 @seed_option
 @click.option(
@@ -86,7 +86,7 @@ _DEFAULT = "WORKTREE"
     type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="Of the table on stdout.",
+    help="Format of the table on stdout.",
 )
 @click.pass_context
 def command(

@@ -21,8 +21,8 @@ from flashbench.settings import SettingsCommand
 @click.argument("files", metavar="RUN...", nargs=-1, required=True, type=PathType())
 @click.option(
     "--machine",
-    help="Its name in the history [default: asv's name of this machine, in ~/.asv-machine.json, "
-    "else the run file's host name].",
+    help="This machine's name in the history [default: asv's, in ~/.asv-machine.json, else the run "
+    "file's host name].",
 )
 @click.option("--commit", help="The revision that was measured, if the run file does not name it.")
 @results_option

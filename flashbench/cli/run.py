@@ -66,8 +66,8 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
     default="auto",
     show_default=True,
     metavar="default|auto|all|NAME,...",
-    help="Baselines besides the default. Of attention SDPA's backends: cudnn, flash, efficient, "
-    "math; of other operations: compile (torch.compile).",
+    help="Baselines besides the default. For attention SDPA's backends: cudnn, flash, efficient, "
+    "math; for other operations: compile (torch.compile).",
 )
 @launches_option(defaults.LAUNCHES)
 @effort_options
@@ -93,7 +93,7 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
 @arrangement_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    """Measure candidates against PyTorch's own operation (of attention SDPA) over a grid of cases.
+    """Measure candidates against PyTorch's own operation (SDPA for attention) over a grid of cases.
 
     Every launch is a new process; in it the candidates of a case are checked against float64 and
     timed in turns (A/B/B/A). The run file is saved as it grows: no measurement is lost, whatever

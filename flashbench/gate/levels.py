@@ -106,7 +106,7 @@ def _on_case(reason: str) -> str:
 
 
 def _is_outside_the_sources(built: Built) -> bool:
-    """Whether something else than the sources failed: memory, disk, time, git objects."""
+    """Whether something other than the sources failed: memory, disk, time, git objects."""
     return not built.kept or built.status == "timeout"
 
 

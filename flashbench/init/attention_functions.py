@@ -174,7 +174,7 @@ def extension_modules(tree: SourceTree) -> list[str]:
 
 
 def _parameter(text: str, source: str) -> Parameter:
-    """A parameter of C++ may have its default where the source binds it."""
+    """A parameter of C++, whose default may stand in its binding."""
     declared, equals, _ = text.partition("=")
     words = declared.replace("*", " * ").replace("&", " & ").split()
     name = words[-1] if words else ""

@@ -74,7 +74,7 @@ def _go_first() -> None:
 
 
 class _Shared:
-    """Traces of revisions that share this process. trace: the first one, in words."""
+    """Looks for traces of revisions that share this process. trace: the first one, in words."""
 
     def __init__(self) -> None:
         from flashbench.revisions import load, traces

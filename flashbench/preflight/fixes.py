@@ -25,9 +25,9 @@ def write(file: str, instead: str = "correct what names it") -> str:
 
 
 def replace(text: str, where: str, old: str, new: str, *, everywhere: bool = False) -> str:
-    """The command that puts a word in place of another. text: of the file; where: `file:line`. If
-    the line does not hold the word once, as where a script computes it, an editor opens.
-    everywhere: in the whole file, which may use what the line names."""
+    """The command that replaces a word. text: of the file; where: `file:line`. If the line does not
+    hold the word once, as where a script computes it, an editor opens. everywhere: in the whole
+    file, which may use what the line names."""
     file, _, line = where.rpartition(":")
     word = re.compile(rf"(?<![\w./-]){re.escape(old)}(?![\w/-])")
     lines = text.splitlines()
@@ -40,7 +40,7 @@ def replace(text: str, where: str, old: str, new: str, *, everywhere: bool = Fal
 
 
 def rename(old: str, new: str, files: Iterable[str]) -> str:
-    """The command that puts a word in place of another wherever these files have it."""
+    """The command that replaces a word throughout these files."""
     return _sed(old, new, "", "g", files)
 
 

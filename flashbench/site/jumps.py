@@ -58,12 +58,12 @@ def newly_slower(points: Points, found: Sequence[Jump]) -> Jump | None:
 
 
 def below_best(points: Points) -> Jump | None:
-    """The fall from the best level to the newest one, of 5 % or more: every newest commit is slower
-    than every commit of the best level; None without one. commit: since it all are nearer to the
-    newest level.
+    """The fall from the best level to the newest one; None if it is below 5 %, or if any commit of
+    the newest level is as fast as one of the best. commit: the first from which on all are nearer
+    to the newest level.
 
-    A level has as many commits as a change needs. This is a description, not a decision: what
-    drifts like noise is no change that counts, and nothing is paid for choosing the best level.
+    A level has as many commits as a change needs. This describes and does not decide: slow drift
+    is not a change that counts, and picking the best level of many is not corrected for.
     """
     value, count = points.value, len(points)
     if count < 2 * SHORTEST:

@@ -1,4 +1,4 @@
-"""Libraries in the working tree built from other sources than those beside them; their rebuild."""
+"""Find libraries in the working tree that were built from other sources than lie there."""
 
 import re
 import shlex
