@@ -61,7 +61,8 @@ class Verdict:
     """outcome and reason; detectable: smallest change (0.02 is 2 %) that these launches would have
     called FASTER or SLOWER with 80 % power, None without an interval; launches: how many would
     decide, None if decided or if no number would; side: of each file, not of one; wide: it is
-    open because the interval is too wide."""
+    open because the interval is too wide; least: with fewer launches there is no interval, and
+    with these perhaps no decision."""
 
     outcome: Outcome
     reason: str
@@ -69,13 +70,19 @@ class Verdict:
     launches: int | None = None
     side: bool = False
     wide: bool = False
+    least: bool = False
 
     @property
     def advice(self) -> str:
         """The reason, and how many launches would decide."""
         if self.launches is None:
             return self.reason
-        return f"{self.reason}; about {self.launches} launches{' a side' * self.side} would decide"
+        return f"{self.reason}; {self.plan(self.launches)}"
+
+    def plan(self, launches: int, would: str = "would decide") -> str:
+        """What so many launches would do."""
+        count = f"{launches} launches{' a side' * self.side}"
+        return f"at least {count} are needed" if self.least else f"about {count} {would}"
 
 
 def outcome_of(shift: Shift, limit: float) -> Outcome:
@@ -167,9 +174,10 @@ def _unbounded(pairing: Pairing, estimate: Estimate, least: int) -> Verdict:
     if now < least:
         have = " + ".join(str(n) for n in pairing.launches)
         reason = f"{have} {'launch is' if have == '1' else 'launches are'} too few for any verdict"
-        if not estimate.anytime:
-            least = launches_advised(estimate.alpha, paired=not sides)
-        return Verdict(Outcome.UNDECIDED, reason, launches=least, side=sides)
+        if estimate.anytime:
+            return Verdict(Outcome.UNDECIDED, reason, launches=least, least=True)
+        advised = launches_advised(estimate.alpha, paired=not sides)
+        return Verdict(Outcome.UNDECIDED, reason, launches=advised, side=sides)
     enough = launches_needed_tight(estimate.alpha)
     if estimate.anytime and now < enough:
         reason = f"{now} launches this similar may all be in one mode, or on one clock tick"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_noise import bimodal
-from synthetic import TURNED, make_cases, make_run, outcomes_of, small_run
+from synthetic import TURNED, make_cases, make_pair, make_run, outcomes_of, small_run
 
 from flashbench.comparison import Comparison, Estimate
 from flashbench.errors import Exit
@@ -166,6 +166,26 @@ def test_many_undecided_cases_are_a_line_with_launches_and_time():
     assert found, message
     launches, hours = map(float, found.groups())
     assert hours == round((launches - 14) * 10 / 3600, 1)
+
+
+def test_cases_that_no_plan_decides_are_a_line_that_says_so():
+    """Their reasons differ, the number does not."""
+    run = small_run(2, launches=40, speedup=[1.005, 1.0, 1.002], between=0.1)
+    report = report_one(run)
+    assert {verdict.launches for verdict in report.verdicts} == {None}
+    assert len({verdict.reason for verdict in report.verdicts}) == 2
+    (message,) = (note.message for note in frame.notes(report) if note.code == "UNDECIDED")
+    wide = "the intervals are too wide; more than 1000 launches would be needed"
+    assert message.endswith(f"and 2 more: {wide}")
+
+
+def test_the_least_number_of_launches_is_not_called_enough():
+    """After each look the reason names those that give an interval at all, and no more."""
+    report = report_one(make_pair(np.random.default_rng(1), cases=make_cases(1), launches=2))
+    least = "2 launches are too few for any verdict; at least 4 launches are needed"
+    assert report.verdicts[0].advice == least
+    (message,) = (note.message for note in frame.notes(report) if note.code == "UNDECIDED")
+    assert message.endswith(least)
 
 
 def test_modes_that_agree_do_not_hide_a_slowdown():

@@ -28,7 +28,7 @@ from flashbench.table import (
     speedup_cell,
     text_cell,
 )
-from flashbench.verdict import Outcome, Verdict, exit_code
+from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome, Verdict, exit_code
 
 _ANSWERS = {
     Exit.PASS: "Pass",
@@ -174,17 +174,18 @@ def _advice(report: Report, alike: Sequence[tuple[Comparison, Verdict]]) -> str:
     """The reason of these verdicts, the launches that would decide four in five of those that a
     thousand would decide, and the time that these take."""
     reasons = {verdict.reason for _, verdict in alike}
-    reason = reasons.pop() if len(reasons) == 1 else "the intervals are too wide"
+    wide = len(reasons) > 1
+    reason = "the intervals are too wide" if wide else reasons.pop()
     planned = sorted(verdict.launches for _, verdict in alike if verdict.launches is not None)
     if not planned:
-        return reason
+        needed = f"; more than {MAX_PLANNED_LAUNCHES} launches would be needed"
+        return reason + needed * wide
     most = planned[max(0, math.ceil(0.8 * len(planned)) - 1)]
     count = bisect_right(planned, most)
     would = "would decide" if count == len(alike) else f"would decide {count} of these {len(alike)}"
-    side = " a side" * alike[0][1].side
     cases = {comparison.case.id for comparison, _ in alike}
     seconds = sum(seconds_of_more(data.run, cases, most) for data in report.data)
-    return f"{reason}; about {most} launches{side} {would}{_in_time(seconds)}"
+    return f"{reason}; {alike[0][1].plan(most, would)}{_in_time(seconds)}"
 
 
 def _in_time(seconds: float) -> str:
