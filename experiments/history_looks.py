@@ -54,7 +54,12 @@ def wave(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     return rng.standard_normal(shape) + 0.7 * np.sin(2 * np.pi * phase)
 
 
-LIMITS: tuple[Noise, ...] = (own_scale, bursts, wave)
+def arma(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """Points correlated by 0.8 (0.6 of them) beneath independent noise (0.8), which hides that."""
+    return 0.6 * autoregressive(0.8)(rng, shape) + 0.8 * rng.standard_normal(shape)
+
+
+LIMITS: tuple[Noise, ...] = (own_scale, bursts, wave, arma)
 NOISES: tuple[Noise, ...] = (
     normal,
     AR_02,

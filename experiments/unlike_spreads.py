@@ -17,7 +17,7 @@ from flashbench.stats.unlike import unlike_shift
 Method = Callable[[FloatArray, FloatArray, float], Shift]
 CASES = 64
 LEVEL = 0.05 / CASES
-SIZES = ((7, 7), (8, 8), (12, 12), (20, 20), (7, 20), (20, 7))
+SIZES = ((7, 7), (8, 8), (12, 12), (20, 20), (7, 20), (20, 7), (30, 10), (40, 8))
 
 
 def spiky(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
