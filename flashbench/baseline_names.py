@@ -18,7 +18,7 @@ def is_default(name: str) -> bool:
 
 
 def title(name: str) -> str:
-    """How tables call a baseline."""
+    """What tables call a baseline."""
     return "SDPA" if name.startswith(SDPA) else "torch"
 
 

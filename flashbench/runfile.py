@@ -94,7 +94,7 @@ class Settings(msgspec.Struct, kw_only=True):
     """What was requested. A run is resumed with these; the command line may change some.
 
     processes: whether all candidates shared the process of a launch, or each had its own. workers:
-    whether each process was started by itself, or forked from one that has imported torch. earlier:
+    whether each process started on its own, or forked from one that has imported torch. earlier:
     the numbers of launches after which the file may have been compared before more were measured.
     """
 

@@ -141,7 +141,7 @@ def speedup_cell(shift: Shift | None, *, interval: bool = True) -> Cell:
 
 
 def p_cell(p: float | None, *, least: bool = False) -> Cell:
-    """least: that so many launches can give no smaller one is marked."""
+    """A p-value; least marks the smallest that this many launches can give."""
     return NONE if p is None else Cell(p, f"{p:.2g}{' (least)' * least}")
 
 

@@ -34,7 +34,7 @@ def test_help_lists_the_commands_without_torch() -> None:
 def test_a_group_names_its_commands(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """To whoever names none, or another."""
+    """If none is given, or an unknown one."""
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2

@@ -209,7 +209,7 @@ def test_ascii_where_the_terminal_has_no_more(table: Document) -> None:
 
 @pytest.mark.parametrize(("width", "drawn"), [(40, False), (60, True), (80, True)])
 def test_bars_are_drawn_or_said_to_be_missing(width: int, drawn: bool) -> None:
-    """Who asks for them is told where no terminal of this width has room."""
+    """A terminal too narrow for bars says so."""
     run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=9)
     text = render(document(run), "text", terminal=Terminal(width, plot=True))
     assert ("●" in text) == drawn

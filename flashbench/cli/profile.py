@@ -100,7 +100,7 @@ def command(
     and the usual next steps. Without ncu, or the permission to count, times alone tell what they
     can; on a CPU `perf stat` counts.
 
-    With a FILE that was written before, print that profile again.
+    Given a FILE that it wrote earlier, print that profile again.
     """
     from flashbench.profile import model
     from flashbench.views import profile as view

@@ -76,8 +76,8 @@ class Function:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Better ones first: not aside, of no gradients, in Python, no reference, with a telling
-        name, public, near the root."""
+        """Sorts likelier functions first: outside test and example folders, forward, in Python,
+        not a reference, with a typical name, public, near the root."""
         return (
             self.is_aside,
             bool(_BACKWARD.search(self.name)),

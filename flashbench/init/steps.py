@@ -14,8 +14,9 @@ Say = Callable[[str, str], None]  # prints a line: what, and the text
 
 
 def measurable(first: Trial, others: Sequence[Trial], say: Say) -> tuple[Trial, Built | None]:
-    """The first function that can be built and called, with what a try says; if there is none, or
-    if only an edit would tell, the likeliest. Raises NotMeasuredError for a package that it lacks.
+    """Returns the first function that can be built and called, with its build. If there is none, or
+    only the user's edit could tell, returns the likeliest one. Raises NotMeasuredError for a
+    package that it lacks.
     """
     outcomes: list[Built] = []
     lacking: list[str] = []

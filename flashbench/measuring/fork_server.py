@@ -90,7 +90,7 @@ def _report(key: selectors.SelectorKey, selector: selectors.BaseSelector, sweeps
 def _be_forked(
     work: Callable[[int], None], server: int, handles: list[int], selector: selectors.BaseSelector
 ) -> NoReturn:
-    """Be like a process that was started by itself."""
+    """Do the work as a process started on its own would, and exit."""
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

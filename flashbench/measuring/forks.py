@@ -45,7 +45,7 @@ class WorkerProcess(Protocol):
 
 
 class Fresh:
-    """A worker that was started by itself."""
+    """A worker that was started on its own."""
 
     def __init__(self, connection: socket.socket, output: int) -> None:
         self._process = _start(WORKER, connection, output)

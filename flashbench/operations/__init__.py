@@ -83,7 +83,7 @@ def of_file(cases: Sequence[Case]) -> Operation:
 
 
 def control_of(id_: str) -> str:
-    """How tables call the baseline of a case; that of attention, if this is no case."""
+    """What tables call the baseline of a case; attention's, if this is no case."""
     case = read_case(id_)
     return title(ATTENTION.baseline if case is None else of(case).baseline)
 

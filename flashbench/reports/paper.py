@@ -165,7 +165,7 @@ def _plain(text: str, most: int = MOST_TITLE) -> str:
 
 @cache
 def _characters() -> frozenset[int]:
-    """Those of the fonts that matplotlib takes, each for what the ones before it lack."""
+    """The characters that matplotlib's fonts can draw, fallback fonts included."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties, findfont, get_font
 

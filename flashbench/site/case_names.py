@@ -15,7 +15,7 @@ def known_case(name: str) -> Case | None:
 
 @cache
 def baseline_of(name: str) -> str:
-    """How tables call the baseline of this case; "" for other tools' names."""
+    """What tables call the baseline of this case; "" for other tools' names."""
     case = known_case(name)
     return "" if case is None else title(operations.of(case).baseline)
 

@@ -115,7 +115,7 @@ def _header(judged: ForeignReport) -> list[str]:
 
 
 def _control(judged: ForeignReport) -> str:
-    """How the control is called, where all cases are of one operation."""
+    """What tables call the control, if all cases are of one operation."""
     found = {pair.control for pair in judged.pairs}
     return found.pop() if len(found) == 1 else "baseline"
 

@@ -52,7 +52,7 @@ def flashbench(project: Repository):  # type: ignore[no-untyped-def]
 
 
 def test_build_of_what_refuses_everything_is_unchecked(flashbench) -> None:  # type: ignore[no-untyped-def]
-    """It is no success (4, not 0), the refusal is named, and a case that it takes decides."""
+    """It exits with 4, not 0, and names the refusal; a case that the build accepts decides."""
     done = flashbench("build", "refuses")
     assert done.returncode == Exit.NOT_MEASURED
     (row,) = json.loads(done.stdout)["rows"]
