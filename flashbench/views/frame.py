@@ -136,6 +136,7 @@ def verdict_cells(comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
         "speedup": speedup_cell(shift),
         **bounds_cells("speedup", shift),
         "p": p_cell(comparison.p_family, least=comparison.least_p),
+        "p_least": Cell(None if comparison.p_family is None else comparison.least_p),
         "detectable_percent": percent_cell(verdict.detectable),
         "verdict": text_cell(verdict.outcome.value),
         "against": text_cell(pairing.against),

@@ -140,6 +140,7 @@ def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
         *interval_columns("machine", "machine", machine),
         *interval_columns("speedup", "speed-up", "key"),
         Column("p", "p (all cases)", "wide"),
+        Column("p_least", "", "data", numeric=False),
         Column("detectable_percent", "detectable %", "wide"),
         Column("verdict", "verdict", "key", numeric=False),
         Column("against", "", "data", numeric=False),

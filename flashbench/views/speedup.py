@@ -165,6 +165,7 @@ def _two_file_columns(control: str) -> list[Column]:
 def _verdict_columns(launches: Shown = "data") -> list[Column]:
     return [
         Column("p", "p (all cases)", "wide"),
+        Column("p_least", "", "data", numeric=False),
         Column("detectable_percent", "detectable %", "wide"),
         Column("memory_mb", "memory MB", "wide"),
         *([Column("launches", "launches")] if launches == "text" else []),
