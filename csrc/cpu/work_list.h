@@ -93,14 +93,14 @@ class WorkList {
         return block_of(std::min(wanted, up(rows_, row_step)), row_step);
     }
 
-    // All rows take the same time: the blocks with which all threads finish soonest. Of several sizes
-    // the smallest: a thread that starts late or is slow then holds up the others for less long.
+    // All rows take the same time: the blocks with which all threads finish soonest, of several sizes
+    // the largest, which packs keys the fewest times.
     int64_t even_block(int64_t row_step, int threads) const {
         if (threads == 1) return block_of(1, row_step);
         int64_t best = row_step, soonest = INT64_MAX;
         for (int64_t block = row_step; block <= max_task_rows; block += row_step) {
             const int64_t end = end_of(block, threads);
-            if (end < soonest) {
+            if (end <= soonest) {
                 soonest = end;
                 best = block;
             }

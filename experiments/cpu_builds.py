@@ -1,6 +1,6 @@
-"""Time single queries over many keys on the CPU: builds of the extension, and SDPA, in turns.
+"""Time builds of the CPU extension, and SDPA, in turns: single queries, and many rows.
 
-python experiments/cpu_decode.py THREADS BEFORE.so AFTER.so
+python experiments/cpu_builds.py THREADS BEFORE.so AFTER.so
 
 The least of 80 calls each, in us, so that other programs matter little, and SDPA's time over each
 build's. Cases are batch, heads, key heads, queries, keys, head dim.
@@ -24,6 +24,12 @@ CASES = [
     (1, 32, 8, 1, 512, 128),
     (1, 8, 1, 1, 1024, 64),
     (1, 8, 1, 1, 4096, 64),
+    (1, 1, 1, 512, 512, 64),
+    (1, 3, 3, 500, 500, 64),
+    (1, 8, 8, 128, 128, 64),
+    (1, 8, 8, 512, 512, 64),
+    (2, 6, 6, 197, 197, 64),
+    (1, 5, 5, 1024, 1024, 64),
 ]
 Call = Callable[[Tensor, Tensor, Tensor], Tensor]
 
