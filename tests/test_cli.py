@@ -132,3 +132,14 @@ def test_info_measures_the_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert kept["cpu"].flops["fp32"] > 1e8
     assert kept["cpu"].bytes_per_second > 1e8
     assert 1e-8 < kept["cpu"].launch_seconds["wall"] < 1e-2
+
+
+@pytest.mark.parametrize(("load", "said"), [(0.5, 0), (1e3, 1)])
+def test_peaks_of_a_busy_machine(
+    load: float, said: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line warns that others take the processors whose peaks are measured."""
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr("flashbench.profile.ceilings.measure", lambda device: device)
+    assert info._ceilings()[0] == "cpu"
+    assert capsys.readouterr().err.count("too low") == said

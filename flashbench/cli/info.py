@@ -1,5 +1,6 @@
 """`flashbench info`: show what is built and loadable here. Does not import torch itself."""
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,6 +101,7 @@ def _ceilings() -> "list[Ceilings]":
     stderr."""
     from flashbench.profile import ceilings
 
+    _warn_if_busy()
     devices = ["cpu", *(["cuda"] if any(path.exists() for path in GPU_DRIVERS) else [])]
     found = []
     for device in devices:
@@ -108,6 +110,19 @@ def _ceilings() -> "list[Ceilings]":
         except NotMeasuredError as error:
             tell(f"warning: {error}")
     return found
+
+
+def _warn_if_busy() -> None:
+    count = os.cpu_count() or 1
+    try:
+        average = os.getloadavg()[0]
+    except OSError:  # no load average on this system
+        return
+    if average >= count:
+        tell(
+            f"warning: this machine is busy (load average {average:.1f} on {count} CPUs): the "
+            "CPU's peaks come out too low, and are kept; measure them again when nothing else runs"
+        )
 
 
 def _most(one: "Ceilings") -> list[str]:

@@ -21,6 +21,7 @@ DATA_SHEETS = {
     "A100": (2.039e12, {"fp16": 312e12, "bf16": 312e12}),
     "L4": (0.3e12, {"fp16": 121e12, "bf16": 121e12}),
 }
+_NOISE = 1.05  # a rate beyond so much of a measured peak shows that the peak is none
 
 
 class RooflinePoint(NamedTuple):
@@ -71,20 +72,32 @@ def roofline(
     timed = [one for one in timed if one.case.flops and one.case.bytes]
     for device in sorted({one.case.device for one in timed}):
         known = roofs[device]
-        found: dict[str, float | None] = {}  # highest rate over its roof
+        drawn, refuted, unknown = [], [], []
         for dtype in sorted({one.case.dtype for one in timed if one.case.device == device}):
             here = [t for t in timed if (t.case.device, t.case.dtype) == (device, dtype)]
             flat = known.flops.get(dtype) if known and known.bytes_per_second else None
-            panels.append(_panel(f"{device}, {dtype}", here, names, known if flat else None))
-            found[dtype] = max(map(_rate, here)) * 1e12 / flat if flat else None
-        below = {dtype: part for dtype, part in found.items() if part}
-        if known and below:
-            notes.append(_source(known, list(below), above=max(below.values()) > 1.02))
-        if missing := [dtype for dtype, part in found.items() if not part]:
+            highest = max(map(_rate, here))
+            if not (known and flat):
+                unknown.append(dtype)
+            elif known.measured and highest > _NOISE * flat / 1e12:
+                refuted.append(f"{dtype} ({digits(highest)} over {digits(flat / 1e12)} TFLOP/s)")
+            else:
+                drawn.append(dtype)
+            roof = known if dtype in drawn else None
+            panels.append(_panel(f"{device}, {dtype}", here, names, roof))
+        if known and drawn:
+            notes.append(_source(known, drawn))
+        if refuted:
             notes.append(
-                f"No roof for {device} {', '.join(missing)}: the peaks of {processors[device]} are "
-                "not known here. Measure them there with `flashbench info --peak --format json`, "
-                "and pass the file with --roofs."
+                f"No roof for {device} {', '.join(refuted)}: a case ran above the measured peak, "
+                "so the peak was measured on a busy machine, at lower clocks or elsewhere: "
+                "`flashbench info --peak` again, when nothing else runs."
+            )
+        if unknown:
+            notes.append(
+                f"No roof for {device} {', '.join(unknown)}: the peaks of {processors[device]} are "
+                "not known here. Pass a profile of such a machine with `--roofs PROFILE`, or the "
+                "file that `flashbench info --peak --format json` writes there."
             )
     rows: list[list[str | float | int | None]] = [
         [t.case.id, t.candidate, t.case.device, t.case.dtype, _intensity(t), _rate(t)]
@@ -157,7 +170,7 @@ def _rate(one: RooflinePoint) -> float:
     return one.case.flops / one.seconds / 1e12
 
 
-def _source(known: Ceilings, dtypes: Sequence[str], *, above: bool) -> str:
+def _source(known: Ceilings, dtypes: Sequence[str]) -> str:
     flat = ", ".join(f"{dtype} {digits(known.flops[dtype] / 1e12)}" for dtype in dtypes)
     slope = f"{digits(known.bytes_per_second / 1e9)} GB/s"
     if not known.measured:
@@ -169,8 +182,6 @@ def _source(known: Ceilings, dtypes: Sequence[str], *, above: bool) -> str:
         f"Roofs of {known.device}, measured on {_named(known.name, known.threads)} at "
         f"{known.measured[:10]}: {flat} "
         f"TFLOP/s in a matrix product, {slope} in a copy."
-        + " Marks above a flat roof show that it was measured at lower clocks, on another machine, "
-        "or on a busy one: `flashbench info --peak` measures it again." * above
     )
 
 
