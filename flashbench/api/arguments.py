@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, ParamSpec, TypeVar, get_args
 
 import click
+from click.core import ParameterSource
 
 from flashbench.cli.parameter_types import Duration, PathType
 from flashbench.errors import FlashbenchError, InvalidInputError
@@ -16,7 +17,8 @@ from flashbench.errors import FlashbenchError, InvalidInputError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NAMES = {"tests": "pytest", "candidates": ""}  # of options here; candidates may be functions
+# of options here; candidates may be functions
+_NAMES = {"tests": "pytest", "run_file": "path", "candidates": ""}
 _HERE: dict[str, click.ParamType[Any]] = {  # where the option has another type, or there is none
     "budget": Duration(),
     "path": PathType(folder=False),
@@ -62,15 +64,32 @@ def checked(
     return decorate
 
 
+def project_settings(command: str) -> dict[str, Any]:
+    """What the command's table in the project's pyproject.toml sets, by parameter or option.
+
+    Raises InvalidInputError naming file and key.
+    """
+    context = _command(command).make_context(command, ["A"])
+    return {
+        _NAMES.get(name, name): value
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
+    }
+
+
+def _command(name: str) -> click.Command:
+    found: click.Command = import_module(f"flashbench.cli.{name}").command
+    return found
+
+
 @cache
 def _options(command: str) -> dict[str, tuple[click.ParamType[Any], bool]]:
     """The type of a command's options, by parameter, and whether each may be repeated."""
     if not command:
         return {}
-    options = import_module(f"flashbench.cli.{command}").command.params
     return {
         _NAMES.get(one.name, one.name): (one.type, one.multiple)
-        for one in options
+        for one in _command(command).params
         if isinstance(one, click.Option)
     }
 

@@ -22,10 +22,13 @@ def plan_of_cases(
     causal: Causal | None,
     layout: Layout | None,
     device: str,
+    own: project_cases.ProjectCases | None = None,
 ) -> dict[str, Any]:
-    """The fields of a Plan that say what to measure. Raises InvalidInputError."""
-    file = find_pyproject(Path.cwd())
-    own = project_cases.ANY if file is None else project_cases.read(file, read_pyproject(file))
+    """The fields of a Plan that say what to measure. own: where nothing is asked, None: the cases
+    of the project. Raises InvalidInputError."""
+    if own is None:
+        file = find_pyproject(Path.cwd())
+        own = project_cases.ANY if file is None else project_cases.read(file, read_pyproject(file))
     asked = _asked(cases, own)
     listed = [found for one in asked if (found := _case(one)) is not None]
     if listed:

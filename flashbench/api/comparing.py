@@ -1,25 +1,26 @@
 """Compare from Python: `flashbench.compare`."""
 
-import inspect
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from flashbench import defaults, operations
-from flashbench.api.arguments import checked
+from flashbench.api.arguments import checked, project_settings
 from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
 from flashbench.api.measuring import finished
 from flashbench.api.run import Run
 from flashbench.api.verdicts import Verdicts
 from flashbench.case import DtypeName
+from flashbench.cli.measuring import price_options
 from flashbench.comparing.files import ONLY_REVISIONS, is_file, judge, require_files
 from flashbench.comparing.revisions import RevisionRequest, compare_revisions
-from flashbench.comparing.rule import Rule
+from flashbench.comparing.rule import Rule, default_rule
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress, Silent, make_progress
 from flashbench.operations.chosen import chosen
+from flashbench.project_cases import ProjectCases
 from flashbench.report import Report
 from flashbench.revisions import WORKTREE
 from flashbench.runfile import Processes, RunFile
@@ -40,25 +41,25 @@ def compare(
     metric: str | None = None,
     tolerance: float | None = None,
     confidence: float | None = None,
-    allow: Collection[str] = (),
-    asv: str = "",
-    pytest: str | Sequence[str] = (),
+    allow: Collection[str] | None = None,
+    asv: str | None = None,
+    pytest: str | Sequence[str] | None = None,
     cases: Cases | None = None,
     operation: str | None = None,
     dtypes: Sequence[DtypeName] | None = None,
     causal: Causal | None = None,
     layout: Layout | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Literal["auto", "cpu", "cuda"] | None = None,
     launches: int | None = None,
-    samples: int = defaults.SAMPLES,
+    samples: int | None = None,
     min_sample: float | None = None,
-    seed: int = defaults.SEED,
+    seed: int | None = None,
     threads: int | None = None,
-    timeout: float = defaults.TIMEOUT_SECONDS,
+    timeout: float | None = None,
     budget: float | None = None,
-    processes: Literal["auto"] | Processes = "auto",
+    processes: Literal["auto"] | Processes | None = None,
     path: str | Path | None = None,
-    force: bool = False,
+    force: bool | None = None,
     progress: bool = True,
 ) -> Verdicts:
     """Judge B against A, as `flashbench compare` does.
@@ -68,76 +69,112 @@ def compare(
     measured in the same launches until every case is decided ("WORKTREE" is the working tree, and
     the default for b). A string that names a file means the file.
 
+    None: what [tool.flashbench.compare] of the project here sets, else the default of the command.
+
     metric, tolerance, confidence: how to decide; None: as a file of two revisions was decided, else
-    0.01 (1 %), for revisions measured here what this machine can reach, and 0.95. allow:
-    "different-machine". asv, pytest: of two revisions measure the benchmarks that a regular
-    expression finds in the asv suite here, or these tests with pytest-benchmark, which have cases
-    and samples of their own. The rest is for revisions, as for `measure`; launches: at most, per
-    case, by default 40, or 200 within a budget; path: the run file, by default
+    the settings, else 0.01 (1 %), for revisions measured here what this machine can reach, and
+    0.95. allow: "different-machine". asv, pytest: of two revisions measure the benchmarks that a
+    regular expression finds in the asv suite here, or these tests with pytest-benchmark, which have
+    cases and samples of their own. The rest is for revisions, as for `measure`; launches: at most,
+    per case, by default 40, or 200 within a budget; path: the run file, by default
     compare-<date>-<time>.json.
 
     Raises InvalidInputError; NotMeasuredError if a build fails or nothing could be measured;
     KeyboardInterrupt as `measure` does.
     """
-    given = _given(locals())
+    given = {name: value for name, value in locals().items() if value is not None}
+    settings = project_settings("compare")
+    options: dict[str, Any] = {**settings, **given}
     for side in (a, WORKTREE if b is None else b):
         if not isinstance(side, str | Path | Run) or side == "":
             raise InvalidInputError(f"{side!r:.80} is no run, file or revision")
     names = [one.path if isinstance(one, Run) else one for one in (a, b) if one is not None]
-    if asv or pytest:
-        _refuse(given & _NOT_OF_SUITES, NOT_OF_SUITES)
+    asked = {name for name, value in given.items() if value}
+    of_suites = options.get("asv") or options.get("pytest")
+    if of_suites:
+        _refuse(asked & _NOT_OF_SUITES, NOT_OF_SUITES)
     elif any(map(is_file, names)):
-        _refuse(given - _OF_FILES, ONLY_REVISIONS)
+        _refuse(asked - _OF_FILES, ONLY_REVISIONS)
         require_files(*names)
-        return _judged(a, b, Rule(metric, tolerance, confidence), allow)
-    most = launches or defaults.launches_until_decided(budget=budget is not None)
+        return _judged(a, b, Rule(metric, tolerance, confidence), settings, options)
     told = make_progress() if progress else Silent()
-    file = new_run_file("compare") if path is None else Path(path)
+    file = Path(options["path"]) if "path" in options else new_run_file("compare")
+    options["launches"] = options.get("launches") or defaults.launches_until_decided(
+        budget="budget" in options
+    )
     texts = str(a), WORKTREE if b is None else str(b)
-    confidence = defaults.CONFIDENCE if confidence is None else confidence
-    if asv or pytest:
-        request = SuiteRequest(
-            *texts,
-            asv,
-            pytest,
-            tolerance=defaults.TOLERANCE if tolerance is None else tolerance,
-            confidence=confidence,
-            launches=most,
-            timeout=timeout,
-            budget=budget,
-        )
-        return _of_suites(request, file, told, force=force)
-    known = operations.named(chosen(operation, of_revisions=True))
+    if of_suites:
+        return _of_suites(*texts, options, file, told)
+    known = operations.named(chosen(options.get("operation"), of_revisions=True))
+    own = ProjectCases(
+        shape=settings.get("shapes", ()),
+        preset=settings.get("presets", ()),
+        dtype=settings.get("dtypes", ()),
+        causal=settings.get("causal", ""),
+        layout=settings.get("layout", ""),
+    )
+    device = options.get("device", "auto")
+    metric = options.get("metric")
     plan = Plan(
-        **plan_of_cases(known, cases, dtypes, causal, layout, device),
+        **plan_of_cases(known, cases, dtypes, causal, layout, device, own),
         candidates=[],
-        launches=most,
-        samples=samples,
-        min_sample_seconds=min_sample,
-        seed=seed,
-        threads=threads,
-        timeout_seconds=timeout,
-        budget_seconds=budget,
-        processes=processes,
+        launches=options["launches"],
+        samples=options.get("samples", defaults.SAMPLES),
+        min_sample_seconds=options.get("min_sample"),
+        seed=options.get("seed", defaults.SEED),
+        threads=options.get("threads"),
+        timeout_seconds=options.get("timeout", defaults.TIMEOUT_SECONDS),
+        budget_seconds=_budget_seconds(options, device),
+        processes=options.get("processes", "auto"),
+        workers=options.get("workers", "auto"),
         metrics=[metric] if metric else [],
         operation=known.name,
     )
-    asked = RevisionRequest(
+    request = RevisionRequest(
         *texts,
         plan,
-        tolerance=tolerance,
-        confidence=confidence,
-        budget=budget,
-        usual_launches=launches is None,
+        tolerance=options.get("tolerance"),
+        confidence=options.get("confidence", defaults.CONFIDENCE),
+        budget=options.get("budget"),
+        **_of_builds(options),
+        usual_launches="launches" not in given and "launches" not in settings,
     )
-    with claimed(file, "path=", force=force, tell=told.note) as resumed:
-        end = compare_revisions(asked, file, "path=", resumed, told, told.note)
-    return _of_same(*texts) if end is None else finished(end, file).compare()
+    with claimed(file, "path=", force=options.get("force", False), tell=told.note) as resumed:
+        end = compare_revisions(request, file, "path=", resumed, told, told.note)
+    return _of_same(*texts) if end is None else finished(end, file).compare(against="sdpa")
 
 
-def _of_suites(request: SuiteRequest, file: Path, progress: Progress, *, force: bool) -> Verdicts:
-    if request.asv and request.tests:
+def _budget_seconds(options: Mapping[str, Any], device: str) -> float | None:
+    if options.get("budget") is None:
+        return None
+    asked = {name: options.get(name) for name in ("budget", "hourly_rate")}
+    seconds: float | None = price_options(asked | {"device": device})["budget_seconds"]
+    return seconds
+
+
+def _of_builds(options: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("build_timeout", "retry_build", "even_if_same")
+    return {name: options[name] for name in names if name in options}
+
+
+def _of_suites(
+    a: str, b: str, options: Mapping[str, Any], file: Path, progress: Progress
+) -> Verdicts:
+    if options.get("asv") and options.get("pytest"):
         raise InvalidInputError("asv and pytest are two suites: compare one, then the other")
+    request = SuiteRequest(
+        a,
+        b,
+        options.get("asv") or "",
+        options.get("pytest") or (),
+        tolerance=options.get("tolerance", defaults.TOLERANCE),
+        confidence=options.get("confidence", defaults.CONFIDENCE),
+        launches=options["launches"],
+        timeout=options.get("timeout", defaults.TIMEOUT_SECONDS),
+        budget=_budget_seconds(options, "auto"),
+        **_of_builds(options),
+    )
+    force = options.get("force", False)
     end = compare_suites(request, file, progress, Path.cwd(), force=force)
     if end.run is None:
         return _of_same(request.a, request.b)
@@ -156,8 +193,12 @@ def _of_same(a: str, b: str) -> Verdicts:
     return Verdicts(report, same_build=f"{a} against {b}")
 
 
-def _judged(a: Side, b: Side | None, said: Rule, allow: Collection[str]) -> Verdicts:
-    found = judge(_measured(a), None if b is None else _measured(b), said, allow=allow)
+def _judged(
+    a: Side, b: Side | None, said: Rule, settings: Mapping[str, Any], options: Mapping[str, Any]
+) -> Verdicts:
+    over, allow = settings.get("against", "sdpa"), options.get("allow", ())
+    one, other = _measured(a), None if b is None else _measured(b)
+    found = judge(one, other, said, default_rule(settings), against=over, allow=allow)
     if isinstance(found, Report):
         return Verdicts(found)
     return Verdicts(found.report, found)
@@ -165,12 +206,6 @@ def _judged(a: Side, b: Side | None, said: Rule, allow: Collection[str]) -> Verd
 
 def _measured(side: Side) -> Path | RunFile:
     return side.file if isinstance(side, Run) else Path(side)
-
-
-def _given(arguments: Mapping[str, object]) -> set[str]:
-    """The names of arguments that are not the defaults."""
-    known = inspect.signature(compare).parameters
-    return {name for name, value in arguments.items() if value != known[name].default}
 
 
 def _refuse(names: Collection[str], why: str) -> None:

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from flashbench.api.arguments import checked, one_of
+from flashbench.api.arguments import checked, one_of, project_settings
 from flashbench.api.shown import Shown, View, dataframe
 from flashbench.api.verdicts import Verdicts
 from flashbench.cli.parameter_types import PathType
-from flashbench.comparing.rule import Rule, rule_of
+from flashbench.comparing.rule import Rule, default_rule, rule_of
 from flashbench.cost.spent import Spent
 from flashbench.report import report_one
 from flashbench.run_reader import load as read
@@ -55,17 +55,20 @@ class Run(Shown):
     def compare(
         self,
         *,
-        against: Literal["sdpa", "best"] = "sdpa",
+        against: Literal["sdpa", "best"] | None = None,
         metric: str | None = None,
         tolerance: float | None = None,
         confidence: float | None = None,
     ) -> Verdicts:
-        """Judge each candidate against the default baseline, or the best one; of two revisions B
-        against A. tolerance (0.01 is 1 %) and confidence (0.95) default to those that a comparison
-        of revisions was decided by. Two runs: `flashbench.compare(a, b)`. Raises NotMeasuredError
-        if there is nothing to compare."""
-        rule = rule_of(self.file, Rule(metric, tolerance, confidence))
-        return Verdicts(report_one(self.file, against=against, **rule.arguments))
+        """Judge each candidate against the default baseline ("sdpa"), or the best one; of two
+        revisions B against A. metric, tolerance and confidence default to those that a comparison
+        of revisions was decided by. Other defaults are the settings of `flashbench compare` here,
+        else "sdpa", 0.01 (1 %) and 0.95. Two runs: `flashbench.compare(a, b)`. Raises
+        NotMeasuredError if there is nothing to compare."""
+        settings = project_settings("compare")
+        rule = rule_of(self.file, Rule(metric, tolerance, confidence), default_rule(settings))
+        over = against or settings.get("against", "sdpa")
+        return Verdicts(report_one(self.file, against=over, **rule.arguments))
 
     @checked(view=one_of(View | Literal["samples"]))
     def to_dataframe(self, view: View | Literal["samples"] = "speedup") -> "DataFrame":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flashbench.api.arguments import checked
+from flashbench.api.arguments import checked, project_settings
 from flashbench.api.shown import Shown, View
 from flashbench.comparison import Comparison
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -65,15 +65,18 @@ class Verdicts(Shown):
         return len(self.report.comparisons)
 
     @checked("compare")
-    def exit_code(self, allow: Collection[str] = ()) -> int:
+    def exit_code(self, allow: Collection[str] | None = None) -> int:
         """The exit code of `flashbench compare`: 0 pass, 1 SLOWER or WRONG, 3 undecided, 4 not
-        measured. allow: "undecided" and "not-measured" let these pass."""
+        measured. allow: "undecided" and "not-measured" let these pass; None: as the settings of
+        `flashbench compare` here say."""
+        if allow is None:
+            allow = project_settings("compare").get("allow", ())
         return Exit.PASS if self._same_build else exit_code(self.report.verdicts, allow)
 
     @property
     def passed(self) -> bool:
         """Whether no case is slower, wrong, undecided or unmeasured."""
-        return self.exit_code() == Exit.PASS
+        return self.exit_code([]) == Exit.PASS
 
     def document(self, view: View = "speedup") -> Document:
         """See `Shown`. Other tools' files have one view."""

@@ -1,5 +1,6 @@
 """Rule: the metric, tolerance and confidence by which cases are judged."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,12 @@ class Rule:
 
 
 DEFAULT = Rule(None, defaults.TOLERANCE, defaults.CONFIDENCE)
+
+
+def default_rule(settings: Mapping[str, Any]) -> Rule:
+    """The rule of the project's settings, and the default where they say nothing."""
+    names = ("metric", "tolerance", "confidence")
+    return Rule(*(settings.get(name) for name in names)).over(DEFAULT)
 
 
 def rule_of(run: RunFile | None, said: Rule, default: Rule = DEFAULT) -> Rule:

@@ -15,8 +15,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 import flashbench
+from flashbench.cli.compare import command
 from flashbench.errors import Exit
 
 HERE = Path(__file__).parent
@@ -238,6 +240,32 @@ def test_arguments_may_be_written_as_for_a_command() -> None:
     wide = run.compare(tolerance=0.05, confidence=None)
     assert run.compare(tolerance="5%").table() == wide.table() != run.compare().table()  # type: ignore[arg-type]
     assert wide.exit_code("undecided") == wide.exit_code(["undecided"])
+
+
+def test_settings_of_compare_decide_as_for_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of files and runs, with the exit code; an argument outranks a setting, whose errors name
+    it."""
+    a, b = GOLDEN / "a.json", GOLDEN / "b.json"
+    run, usual = flashbench.load(a), flashbench.compare(a, b)
+    monkeypatch.chdir(tmp_path)
+    settings = tmp_path / "pyproject.toml"
+    settings.write_text(
+        '[tool.flashbench.compare]\ntolerance = "90%"\nallow = ["undecided"]\nsamples = 5\n'
+    )
+    judged = flashbench.compare(a, b)
+    assert judged.table() == flashbench.compare(a, b, tolerance=0.9).table() != usual.table()
+    assert flashbench.compare(a, b, tolerance=0.01).table() == usual.table()
+    assert run.compare().table() == run.compare(tolerance=0.9).table()
+    done = CliRunner().invoke(command, [str(a), str(b)], standalone_mode=False)
+    assert judged.exit_code() == done.return_value == Exit.PASS
+    assert (run.compare().exit_code([]) == Exit.PASS) == run.compare().passed
+    settings.write_text("[tool.flashbench.compare]\ntolerance = 9\n")
+    with pytest.raises(
+        flashbench.InvalidInputError, match=r"\[tool.flashbench.compare\] tolerance: '9' is not"
+    ):
+        flashbench.compare(a, b)
 
 
 def test_missing_packages_are_named(run: flashbench.Run, monkeypatch: pytest.MonkeyPatch) -> None:
