@@ -181,7 +181,7 @@ def is_worker_of(parent: int, process: Path) -> bool:
     except OSError:
         return False
     return (
-        any(b"flashbench.measuring." in one for one in arguments)  # or the server that forks them
+        any(b"flashbench.measuring" in one for one in arguments)  # or the server that forks them
         and arguments[-2] == str(parent).encode()
     )
 
