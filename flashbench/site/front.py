@@ -1,7 +1,6 @@
 """The front page: the answer first, then the evidence."""
 
-import math
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,13 @@ from flashbench.metric import label_of
 from flashbench.site import sparkline
 from flashbench.site.case_names import in_short, in_words
 from flashbench.site.commit_pages import measured_on
-from flashbench.site.content import Content, Graph, case_page, commit_link, date, machine_page
-from flashbench.site.jumps import below_best, newly_slower
+from flashbench.site.content import Content, commit_link, date, machine_page
+from flashbench.site.slower import slower
 from flashbench.site.standings import Standing, since, state_of
 from flashbench.table import ratio_text
 
 CARDS = 12  # standings; the others are on their machines' pages
-RECENT = 12  # changes
-SLOWER = 5  # series that are named
+RECENT = 5  # changes, newest first
 BROKEN = 5  # commits that are named
 NOTES = 50  # on skipped files
 _ANSWERS = {
@@ -53,7 +51,7 @@ def front(
         "graphs": len(content.graphs),
         "cards": cards,
         "others": len(standings) - len(cards),
-        "slower": _slower(content),
+        "slower": slower(content),
         "last": _last(rows),
         "builds": _builds(content),
         "recent": recent,
@@ -129,77 +127,17 @@ def _verdicts(content: Content, standing: Standing) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.most_common())
 
 
-def _slower(content: Content) -> dict[str, Any]:
-    """The series whose last change that counts made them slower, those that newly jumped, and
-    others that ended below their best."""
-    lasts = [
-        (change, graph)
-        for graph in content.graphs
-        for change in [one for one in graph.changes if not one.provisional][-1:]
-    ]
-    found = [(change, graph) for change, graph in lasts if change.speedup.value < 0]
-    newest = sorted(found, key=lambda one: -one[0].commit)[:SLOWER]
-    named = [(graph, change.commit, math.exp(change.speedup.value)) for change, graph in newest]
-    jumped = [
-        (jump, graph)
-        for graph in content.graphs
-        if (jump := newly_slower(graph.series.judged, graph.jumps))
-    ]
-    told = {graph.id for _, graph in [*found, *jumped]}
-    fell = [
-        (jump, graph)
-        for graph in content.graphs
-        if graph.id not in told and (jump := below_best(graph.series.judged))
-    ]
-    furthest = sorted(fell, key=lambda one: one[0].speedup)[:SLOWER]
-    worst = sorted(jumped, key=lambda one: one[0].speedup)[:SLOWER]
-    doubtful = sum(
-        graph.changes[-1].provisional and graph.changes[-1].speedup.value < 0
-        for graph in content.graphs
-        if graph.changes
-    )
-    return {
-        "count": len(found),
-        "more": len(found) - len(named),
-        "named": _by_commit(content, named),
-        "provisional": doubtful,
-        "jumped": len(jumped),
-        "unnamed": len(jumped) - len(worst),
-        "worst": _by_commit(content, [(graph, one.commit, one.speedup) for one, graph in worst]),
-        "fell": len(fell),
-        "fell_unnamed": len(fell) - len(furthest),
-        "furthest": _by_commit(
-            content, [(graph, one.commit, one.speedup) for one, graph in furthest]
-        ),
-    }
-
-
-def _by_commit(content: Content, slower: list[tuple[Graph, int, float]]) -> list[dict[str, Any]]:
-    """The values that name series, the commit that made each slower and its speed after over
-    before, by commit."""
-    found: dict[int, list[dict[str, str]]] = defaultdict(list)
-    for graph, commit, speed in slower:
-        one = graph.series
-        found[commit].append(
-            {
-                "name": in_short(one.case) if one.case else one.name,
-                "metric": label_of(one.metric),
-                "page": case_page(one.case) if one.case else f"graphs.html#graph={graph.id}",
-                "machine": one.machine,
-                "size": ratio_text(speed),
-            }
-        )
-    return [{"commit": commit_link(content, at), "series": ones} for at, ones in found.items()]
-
-
-def _last(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The newest commit that changed a series, and how many it made faster and slower."""
-    rows = [row for row in rows if not row["provisional"]]
-    if not rows:
-        return None
-    same = [row for row in rows if row["place_of"] == rows[0]["place_of"]]
-    faster = sum(row["faster"] for row in same)
-    return {**rows[0], "faster_count": faster, "slower_count": len(same) - faster}
+def _last(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The newest commit with changes that count, how many series it made faster and slower, and the
+    newer changes that are provisional. rows: newest first."""
+    sure = [row for row in rows if not row["provisional"]]
+    confirmed = None
+    if sure:
+        same = [row for row in sure if row["place_of"] == sure[0]["place_of"]]
+        faster = sum(row["faster"] for row in same)
+        confirmed = sure[0] | {"faster_count": faster, "slower_count": len(same) - faster}
+    newer = rows[: rows.index(sure[0])] if sure else rows
+    return {"confirmed": confirmed, "provisional": newer[:1], "provisional_count": len(newer)}
 
 
 def _builds(content: Content) -> dict[str, Any]:

@@ -196,7 +196,9 @@ def test_the_front_page_answers_first(tmp_path: Path) -> None:
     band = f"{newest / 1.02:.3f} to {newest * 1.02:.3f}"
     assert f"{newest:.3f}\u00d7 faster on A CPU (5 cases; {band}): since the first measured" in said
     assert f"No : of {len(SAMPLE.graphs)} series none has a slowdown" in said
-    assert "faster in 1 series" in said
+    assert f"Last confirmed change: {SAMPLE.history.commits[STEP].id[:10]} of" in said
+    assert "faster in 1 series ." in said
+    assert "provisional" not in said
     assert "Nothing now : the newest commit that was tried" in said
     first, *others = SAMPLE.graphs
     (change,) = first.changes
@@ -204,7 +206,8 @@ def test_the_front_page_answers_first(tmp_path: Path) -> None:
     worse = replace(first, changes=(replace(change, speedup=shift),))
     publish(replace(SAMPLE, graphs=(worse, *others)), tmp_path / "b")
     said = answers(tmp_path / "b")
-    assert f"1 of {len(SAMPLE.graphs)} series became slower at its last change" in said
+    total = len(SAMPLE.graphs)
+    assert f"Yes: 1 of {total} series , up to 20 % slower on box, at its last change" in said
     assert "speed \u00d7 0.800 in 1,8,512,64 fp16 full , eager wall time, on box" in said
     assert "slower in 1 series" in said
     ratio = first.series.ratio
@@ -213,8 +216,20 @@ def test_the_front_page_answers_first(tmp_path: Path) -> None:
     newest = Graph(replace(first.series, ratio=ratio), (), jumps(ratio, ()))
     publish(replace(SAMPLE, graphs=(newest, *others)), tmp_path / "c")
     said = answers(tmp_path / "c")
-    assert "Too new to judge : 1 series is slower at the newest commits than just before" in said
+    fell = f"{100 * (1 - value[-2] / value[-1]):.0f} %"
+    assert f"Maybe: 1 of {total} series , up to {fell} slower on box." in said
+    assert "no tests: a series whose speed never changed can be in them" in said
+    assert "Too new to judge , 1 series: slower at the newest commits than just before" in said
     assert f"at {SAMPLE.history.commits[-1].id[:10]}" in said.partition("Too new")[2]
+    later = replace(change, commit=STEP + 8, speedup=shift, provisional=True)
+    publish(
+        replace(SAMPLE, graphs=(replace(first, changes=(change, later)), *others)), tmp_path / "d"
+    )
+    said = answers(tmp_path / "d")
+    assert f"Maybe: 1 of {total} series , up to 20 % slower on box." in said
+    before, after = (SAMPLE.history.commits[i].id[:10] for i in (STEP, STEP + 8))
+    assert f"Last confirmed change: {before} of" in said
+    assert f"Since then 1 provisional change , the newest at {after} of" in said
 
 
 def test_the_front_page_of_a_tip_that_is_broken_says_so(tmp_path: Path) -> None:
