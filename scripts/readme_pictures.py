@@ -1,7 +1,7 @@
 """Draws the pictures of the README anew, from run files: python scripts/readme_pictures.py
 
-speedups.svg: the speed-up over SDPA of our own kernels. recording.svg: a terminal that runs real
-commands, one after the other.
+speedups.svg: the speed-up over SDPA of our own kernels, light or dark as the screen. recording.svg:
+a dark terminal that runs real commands, one after the other.
 """
 
 import fcntl
@@ -67,7 +67,7 @@ def figure() -> str:
     title = (
         "SDPA's time over ours, with joint 95 % intervals (b batch, h heads, q tokens, d head dim)"
     )
-    return sheet(Figure("speedups", title, title, panels, DTYPES, Data([], [])))
+    return sheet(Figure("speedups", title, title, panels, DTYPES, Data([], [])), dark=True)
 
 
 def shape(case: Case) -> str:

@@ -38,7 +38,8 @@ def style(colours: Sequence[str], ink: str, soft: str, grid: str, page: str) -> 
 
 
 LIGHT_STYLE = style(LIGHT, "#1b1f24", "#57606a", "#e2e6ea", "#fff")
-DARK_STYLE = style(DARK, "#e6edf3", "#9da7b1", "#2d343c", "#0d1117")
+_NIGHT = "#0d1117"
+DARK_STYLE = style(DARK, "#e6edf3", "#9da7b1", "#2d343c", _NIGHT)
 
 
 def panel_svg(panel: Panel) -> str:
@@ -51,12 +52,15 @@ def panel_svg(panel: Panel) -> str:
     )
 
 
-def sheet(figure: Figure, columns: int = 2) -> str:
-    """A file of its own: title, legend and panels, on white."""
+def sheet(figure: Figure, columns: int = 2, *, dark: bool = False) -> str:
+    """A file of its own: title, legend and panels, on white. dark: on black where a screen prefers
+    that, which a picture for paper must not."""
     drawn = [_panel(panel) for panel in figure.drawn]
     columns = max(1, min(columns, len(drawn)))
     width = columns * (WIDTH + _GAP)
     keys, top = _legend(figure.series, width)
+    night = f"{DARK_STYLE}rect{{fill:{_NIGHT}}}"
+    at_night = f"@media screen and (prefers-color-scheme:dark){{{night}}}" * dark
     heights = [top] * columns
     places = []
     for _, height in drawn:
@@ -68,7 +72,8 @@ def sheet(figure: Figure, columns: int = 2) -> str:
         '<svg xmlns="http://www.w3.org/2000/svg" class="panel" role="img" '
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
         f"<title>{_text_of(figure.title)}</title><desc>{_text_of(figure.caption)}</desc>",
-        f'<style>{LIGHT_STYLE}</style><rect width="{width}" height="{height}" fill="#fff"/>',
+        f"<style>{LIGHT_STYLE}{at_night}</style>",
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
         f'<text class="t" x="8" y="17">{_text_of(figure.title)}</text>',
         keys,
     ]
