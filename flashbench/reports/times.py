@@ -139,7 +139,8 @@ def scaling(data: LaunchData, what: str) -> Figure:
             x, y = [p[0] for p in points], [p[1] for p in points]
             low, high = [p[2] for p in points], [p[3] for p in points]
             titles = [f"{p[4]}, {name}: {digits(p[1])} {_UNITS[what]}" for p in points]
-            marks += [Line(series, x, y), Dots(series, x, y, titles, low, high, "y")]
+            line = [Line(series, x, y)] * (len(points) > 2)  # two would be straight, whatever holds
+            marks += [*line, Dots(series, x, y, titles, low, high, "y")]
             values += [*y, *(end for end in [*low, *high] if end)]
             rows += [[title, name, *p] for p in points]
         if marks:
@@ -153,7 +154,8 @@ def scaling(data: LaunchData, what: str) -> Figure:
             panels.append(Panel(title, x_axis, y_axis, marks, summary, group=group))
     caption = (
         "Median over launches, with its 95 % interval where there are six or more. Where one "
-        "length has several cases, the one with the most work is drawn; each mark names its case."
+        "length has several cases, the one with the most work is drawn; each mark names its case. "
+        "Two lengths alone have no line: they show no scaling."
     )
     said = "Throughput" if what == "rate" else "Time"
     data_ = Data(["family", "candidate", operation.scales_with, what, "low", "high", "case"], rows)
@@ -215,7 +217,7 @@ def _along(
 def _scaling_summary(marks: Sequence[Mark], names: tuple[str, ...]) -> str:
     said = []
     for mark in marks:
-        if isinstance(mark, Line) and mark.series is not None:
+        if isinstance(mark, Dots):
             first, last = (
                 f"{digits(mark.y[0])} at {mark.x[0]}",
                 f"{digits(mark.y[-1])} at {mark.x[-1]}",

@@ -21,6 +21,7 @@ from flashbench.reports.figure import (
     Data,
     Dots,
     Figure,
+    Line,
     Panel,
     folded,
     linear_ends,
@@ -28,7 +29,7 @@ from flashbench.reports.figure import (
 )
 from flashbench.reports.speedups import against, by_shape, judged
 from flashbench.reports.svg import DARK, LIGHT, SHAPES, WIDTH, sheet
-from flashbench.reports.times import families
+from flashbench.reports.times import families, scaling
 from flashbench.run_reader import load
 from flashbench.runfile import RunFile
 
@@ -105,6 +106,23 @@ def test_families_differ_in_length_alone_where_they_can() -> None:
             assert keys == sorted(set(keys))
             assert len(keys) > 1
             assert len({(c.dtype, *c.options.values(), c.sizes["head_dim"]) for c in cases}) == 1
+
+
+@pytest.mark.parametrize(("count", "lines"), [(2, 0), (4, 2)])
+def test_two_lengths_have_no_line(count: int, lines: int) -> None:
+    """Their marks stand alone, and in the panel's words: a line would be straight anyway."""
+    report = report_one(make_run(np.random.default_rng(0), cases=make_cases(count), launches=6))
+    (panel,) = scaling(report.data[0], "rate").panels
+    assert sum(isinstance(mark, Line) for mark in panel.marks) == lines
+    assert [len(mark.x) for mark in panel.marks if isinstance(mark, Dots)] == [count] * 2
+    assert panel.summary.count(" at 64 keys, ") == 2
+
+
+def test_a_picture_may_follow_the_screen() -> None:
+    """For the README, dark too; a picture for paper is white everywhere."""
+    figure = Figure("x", "x", "", [], (), Data([], []))
+    assert "prefers-color-scheme" in sheet(figure, dark=True)
+    assert "prefers-color-scheme" not in sheet(figure)
 
 
 # Machado, Oliveira & Fernandes 2009, severity 1; of linear RGB.
