@@ -39,8 +39,8 @@ CONTRAST = """() => {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("report")
-    speeds = [0.9, 1.0, 1.3, 1.011]
-    run = make_run(np.random.default_rng(0), cases=make_cases(4), launches=12, speedup=speeds)
+    speeds = [0.9, 1.0, 1.3, 1.011, 1.0]
+    run = make_run(np.random.default_rng(0), cases=make_cases(5), launches=12, speedup=speeds)
     for number, launch in enumerate(run.launches):
         launch.before = DeviceState(cpu_mhz=2000.0 + number, load_average=1.5)
     save(run, made / "plain.json")
@@ -94,6 +94,24 @@ def test_it_prints(browser: "Browser", folder: Path) -> None:
     widths = page.locator("table").evaluate_all("a => a.map(e => e.scrollWidth)")
     assert max(widths) <= 690
     assert page.pdf(format="A4").startswith(b"%PDF")
+    visited.close()
+
+
+def test_a_phone_shows_four_panels(browser: "Browser", folder: Path) -> None:
+    """And the others behind a box that the keyboard reaches; wide screens and paper show all."""
+    visited = Visit(browser, folder, width=400)
+    page = visited.open("r.html")
+    figure = page.locator("#run1-distributions")
+    panels = figure.locator("svg[role=img]:visible")
+    assert panels.count() == 4
+    page.emulate_media(media="print")
+    assert panels.count() == 5
+    page.emulate_media(media="screen")
+    figure.get_by_label("All 5 panels").press("Space")
+    assert panels.count() == 5
+    visited.resize(1280)
+    figure.locator("input").evaluate("one => one.checked = false")
+    assert (panels.count(), figure.locator("label:visible").count()) == (5, 0)
     visited.close()
 
 
