@@ -376,7 +376,7 @@ def test_a_provisional_slowdown_is_named_and_not_red(tmp_path: Path) -> None:
     first, *others = SAMPLE.graphs
     (change,) = first.changes
     speedup = replace(change.speedup, value=-0.2, low=-0.25, high=-0.15)
-    for provisional, said, colour in ((False, "became slower", "slower"), (True, "none has", "")):
+    for provisional, said, colour in ((False, "Yes: 1 of", "slower"), (True, "Maybe: 1 of", "")):
         slower = replace(change, speedup=speedup, provisional=provisional)
         graphs = (replace(first, changes=(slower,)), *others)
         folder = tmp_path / str(provisional)
