@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from flashbench.report import Report, report_one
 from flashbench.reports import course, memory, methods, roofline, speedups, times
 from flashbench.reports.figure import Figure
+from flashbench.reports.percentiles import percentiles
 from flashbench.runfile import Ceilings, RunFile
-from flashbench.table import Column, Document, speedup_cell
+from flashbench.table import Document, speedup_cell
 from flashbench.verdict import DECIDED, Outcome, outcome_of
-from flashbench.views import detail, frame, speedup
+from flashbench.views import frame, speedup
 from flashbench.views.arrange import Arrangement, arranged, verdict_first
 
 _OPEN = tuple(outcome.value for outcome in Outcome if outcome not in DECIDED)
@@ -65,7 +66,7 @@ def chapter(
         figures(report, ceilings),
         _undecided(table),
         verdict_first(table),
-        _percentiles(report),
+        percentiles(report),
         methods.facts(run),
         report,
         methods.paragraph(report, data),
@@ -125,15 +126,3 @@ def _undecided(table: Document) -> Document | None:
         columns=[replace(c, title=titles.get(c.key, c.title)) for c in found.columns],
     )
     return found if found.rows else None
-
-
-def _percentiles(report: Report) -> Document:
-    """The detail view without columns that other parts of the report have."""
-    table = detail.document(report)
-    left_out = {"min_us", "max_us", "between_sd_percent", "within_sd_percent"}
-    left_out |= {"sample_correlation", "spread_percent", "memory_mb"}
-
-    def kept(column: Column) -> bool:
-        return column.key not in left_out
-
-    return replace(table, header=[], notes=[], columns=[*filter(kept, table.columns)])

@@ -38,7 +38,7 @@ class CasePages:
         for place in sorted(profiled, reverse=True):
             mine: dict[str, list[Profiled]] = defaultdict(list)
             for one in profiled[place]:
-                mine[one.case.partition(" ")[0]].append(one)  # "(cold)" may stand behind it
+                mine[one.case].append(one)
             for case, found in mine.items():
                 self._profiles[case].append((commit_link(content, place), found))
         self.cases = tuple(self._graphs)
@@ -112,6 +112,7 @@ class CasePages:
                 row for row in latest.percentiles.rows if "case" in row and row["case"].text == case
             ]
             if rows:
-                table = replace(latest.percentiles, rows=rows, header=[], footer=[], notes=[])
+                columns = [c for c in latest.percentiles.columns if c.key != "case"]
+                table = replace(latest.percentiles, rows=rows, columns=columns, footer=[])
                 found.append((f"{latest.processor} ({latest.machine})", table))
         return found

@@ -10,11 +10,12 @@ from flashbench.machine import identify
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.report import report_one
 from flashbench.reports import roofline, speedups
+from flashbench.reports.percentiles import percentiles
 from flashbench.run_reader import load
 from flashbench.runfile import Ceilings
 from flashbench.site.content import Latest
 from flashbench.site.samples import from_results, measured_roofs, newest
-from flashbench.views import detail, speedup
+from flashbench.views import speedup
 
 
 def latest_tables(history: History, results: Path) -> tuple[tuple[Latest, ...], list[str]]:
@@ -53,8 +54,9 @@ def latest_table(
         figures.append(roofline.of_run(data, roofs))
     named = run.environment.gpu if device == "cuda" else run.environment.cpu
     table = speedup.document(report)
-    percentiles = detail.document(report)
-    return Latest(machine, device, named or device, commit, table, tuple(figures), percentiles)
+    return Latest(
+        machine, device, named or device, commit, table, tuple(figures), percentiles(report)
+    )
 
 
 def _run_file(

@@ -16,10 +16,12 @@ _FLOORS = 3  # the largest of them
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """A row of a commit's page. floors: largest first, each with its share of the time; before: the
-    commit of the previous profile, "" for a case's first one, and page: that commit's page."""
+    """A row of a commit's page. cold: measured with a cold cache; floors: largest first, each with
+    its share of the time; before: the commit of the previous profile, "" for a case's first one,
+    and page: that commit's page."""
 
     case: str
+    cold: bool
     candidate: str
     machine: str
     bottleneck: str
@@ -37,7 +39,7 @@ def by_commit(kept: Sequence[Kept], commits: Sequence[Commit]) -> dict[int, list
     for old, new in in_order(kept, place):
         found[place[new.commit]].append(_profiled(old, new))
     for rows in found.values():
-        rows.sort(key=lambda row: (row.machine, row.case, row.candidate))
+        rows.sort(key=lambda row: (row.machine, row.case, row.cold, row.candidate))
     return dict(found)
 
 
@@ -51,7 +53,8 @@ def _profiled(old: Kept | None, new: Kept) -> Profiled:
         share = f", {100 * floor.seconds / seconds:.0f} % of the time" if seconds else ""
         least.append(f"{floor.name} {floor.seconds * 1e6:.4g} us{share}")
     return Profiled(
-        case=profile.case.id + (" (cold)" if profile.cold else ""),
+        case=profile.case.id,
+        cold=profile.cold,
         candidate=series_of(subject.candidate),
         machine=new.machine,
         bottleneck=bound.name,

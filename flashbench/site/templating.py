@@ -11,6 +11,7 @@ import jinja2
 from flashbench import __version__
 from flashbench.render.html import environment
 from flashbench.reports.page import figure_style, with_figures
+from flashbench.site.case_names import in_short
 from flashbench.site.content import Content, shown
 
 NAVIGATION = (
@@ -56,5 +57,5 @@ def _files(folder: str) -> list[Traversable]:
 @cache
 def _environment() -> jinja2.Environment:
     made = with_figures(environment("flashbench.site", shown))
-    made.globals |= {"navigation": NAVIGATION, "version": __version__}
+    made.globals |= {"navigation": NAVIGATION, "version": __version__, "in_short": in_short}
     return made

@@ -8,6 +8,7 @@ from pages.sample import HOSTILE, content
 
 from flashbench.history.profiles import Kept
 from flashbench.profile import model
+from flashbench.site.case_names import in_short
 from flashbench.site.content import Content, case_page, commit_page, machine_page
 from flashbench.site.publish import publish
 
@@ -42,6 +43,10 @@ def test_a_commit_shows_its_profile_and_what_changed(tmp_path: Path) -> None:
     assert "Profiled" not in third
     _, profiles = (tmp_path / machine_page("box")).read_text().split("<h2>Profiled</h2>")
     assert profiles.count(bound) == 2
+    case = known.profiles[0].profile.case.id
+    assert profiles.count(f'title="{case}">{in_short(case)}</th>') == 2
+    assert "against the profile before" in second
+    assert "against the profile before" not in first
 
 
 def test_a_profile_that_is_recorded_later_makes_its_page_anew(tmp_path: Path) -> None:
