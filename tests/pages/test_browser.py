@@ -165,6 +165,8 @@ def test_figures_have_units_and_fit(visit: Open, machine: str, width: int) -> No
         assert roofline.locator("polyline").count() > 0
     for one in (speedups, *rooflines):
         assert one.locator("figcaption").text_content()
+        for panels in one.locator(".all input:visible").all():
+            panels.check()  # a phone shows four panels and this box
         for panel in one.locator("svg[role=img]").all():
             box = panel.bounding_box()
             assert 250 < box["width"] <= min(width, 372)
