@@ -4,7 +4,7 @@
 // The query heads that share a key head are rows of one tile: row r is query r / group of the group's
 // head r % group ("pack-GQA"). The keys of a tile are divided among blocks of threads, and those of a
 // block among groups of warps. A group streams its keys through its own ring of buffers, so it waits
-// only for the ring's copies; the arithmetic is that of a warp of ../sm80/kernel.h. The groups' results
+// only for the ring's copies; the arithmetic is that of ../warp_tile.h. The groups' results
 // (output, base, sum) are merged in a fixed order:
 //
 //   groups of a block      through shared memory
@@ -29,8 +29,8 @@
 #include "../quad.h"
 #include "../rows.h"
 #include "../shared_tile.h"
-#include "../sm80/warp_tile.h"
 #include "../sm90/ptx.h"
+#include "../warp_tile.h"
 #include "merge.h"
 #include "split.h"
 #include "tile.h"
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         const unsigned row = first_row + warp_row + half * 8 + lane / 4;
         return static_cast<int>(row / launch.group + problem.causal_offset);
     };
-    sm80::WarpTile<Warp> part(lane, 0, shared + warp_row * Swizzle<kHeadDim>::kRowBytes);
+    WarpTile<Warp> part(lane, 0, shared + warp_row * Swizzle<kHeadDim>::kRowBytes);
     __syncthreads();  // Q has arrived
     part.load_query();
 

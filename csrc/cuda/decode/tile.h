@@ -4,7 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "../constants.h"
-#include "../sm80/tile.h"
+#include "../mma_tile.h"
 
 namespace flashbench::cuda::decode {
 
@@ -16,7 +16,7 @@ template <typename T, int head_dim, int row_warps, int groups, int keys, int sta
           int blocks_per_sm>
 struct DecodeTile {
     using Type = T;
-    using Warp = sm80::Tile<T, head_dim, 16 * row_warps, keys, row_warps, 1, true>;
+    using Warp = MmaTile<T, head_dim, 16 * row_warps, keys, row_warps, 1, true>;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kRows = 16 * row_warps;
     static constexpr int kKeys = keys;

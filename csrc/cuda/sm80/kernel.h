@@ -25,7 +25,7 @@
 #include "../ptx.h"
 #include "../rows.h"
 #include "../shared_tile.h"
-#include "warp_tile.h"
+#include "../warp_tile.h"
 
 namespace flashbench::cuda::sm80 {
 

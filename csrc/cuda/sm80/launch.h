@@ -42,44 +42,44 @@
 
 namespace flashbench::cuda::sm80 {
 
-// Tile arguments: dtype, head dim, rows, keys, warps, blocks per SM, whether Q stays in registers,
+// MmaTile arguments: dtype, head dim, rows, keys, warps, blocks per SM, whether Q stays in registers,
 // stages, groups.
 template <typename T, int head_dim>
 struct Tiles;
 template <typename T>
 struct Tiles<T, 32> {
-    using Few = Tile<T, 32, 32, 256, 8, 1, true, 1, 4>;
-    using Small = Tile<T, 32, 64, 128, 4, 3, true>;
-    using Large = Tile<T, 32, 128, 128, 4, 2, false, 2>;
+    using Few = MmaTile<T, 32, 32, 256, 8, 1, true, 1, 4>;
+    using Small = MmaTile<T, 32, 64, 128, 4, 3, true>;
+    using Large = MmaTile<T, 32, 128, 128, 4, 2, false, 2>;
 };
 template <typename T>
 struct Tiles<T, 64> {
-    using Few = Tile<T, 64, 32, 256, 8, 1, true, 1, 4>;
-    using Small = Tile<T, 64, 64, 128, 4, 3, true>;
-    using Large = Tile<T, 64, 128, 64, 4, 2, true, 2>;
+    using Few = MmaTile<T, 64, 32, 256, 8, 1, true, 1, 4>;
+    using Small = MmaTile<T, 64, 64, 128, 4, 3, true>;
+    using Large = MmaTile<T, 64, 128, 64, 4, 2, true, 2>;
 };
 template <typename T>
 struct Tiles<T, 96> {
-    using Few = Tile<T, 96, 32, 128, 4, 2, true, 1, 2>;
-    using Small = Tile<T, 96, 64, 128, 4, 2, true>;
-    using Large = Tile<T, 96, 128, 64, 4, 2, false, 2>;
+    using Few = MmaTile<T, 96, 32, 128, 4, 2, true, 1, 2>;
+    using Small = MmaTile<T, 96, 64, 128, 4, 2, true>;
+    using Large = MmaTile<T, 96, 128, 64, 4, 2, false, 2>;
 };
 template <typename T>
 struct Tiles<T, 128> {
-    using Few = Tile<T, 128, 32, 128, 4, 2, true, 1, 2>;
-    using Small = Tile<T, 128, 64, 128, 4, 2, true>;
-    using Large = Tile<T, 128, 128, 64, 4, 2, false>;
+    using Few = MmaTile<T, 128, 32, 128, 4, 2, true, 1, 2>;
+    using Small = MmaTile<T, 128, 64, 128, 4, 2, true>;
+    using Large = MmaTile<T, 128, 128, 64, 4, 2, false>;
 };
 template <typename T>
 struct Tiles<T, 192> {
-    using Few = Tile<T, 192, 32, 96, 4, 1, true, 1, 2>;
-    using Small = Tile<T, 192, 64, 64, 4, 2, true>;
+    using Few = MmaTile<T, 192, 32, 96, 4, 1, true, 1, 2>;
+    using Small = MmaTile<T, 192, 64, 64, 4, 2, true>;
     using Large = Small;
 };
 template <typename T>
 struct Tiles<T, 256> {
-    using Few = Tile<T, 256, 32, 64, 4, 1, false, 1, 2>;
-    using Small = Tile<T, 256, 64, 64, 4, 2, false>;
+    using Few = MmaTile<T, 256, 32, 64, 4, 1, false, 1, 2>;
+    using Small = MmaTile<T, 256, 64, 64, 4, 2, false>;
     using Large = Small;
 };
 

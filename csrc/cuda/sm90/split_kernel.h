@@ -7,7 +7,7 @@
 // through shared memory in a fixed order. Query tiles are small, so that every SM has a block.
 //
 // Products are mma.sync and copies cp.async: TMA and wgmma take longer to start than a tile this small
-// takes in all. NaN and infinity as in ../sm80/kernel.h, whose warp arithmetic is used here too. Tiles,
+// takes in all. NaN and infinity as in ../sm80/kernel.h; both use the arithmetic of ../warp_tile.h. Tiles,
 // registers and shared memory are in split_launch.h.
 //
 // What each step gained on an H200, bf16, full, in us: 1,1,128,64 and 1,8,197,64 (SDPA: 5.5, 7.5;
@@ -31,7 +31,7 @@
 #include "../quad.h"
 #include "../rows.h"
 #include "../shared_tile.h"
-#include "../sm80/warp_tile.h"
+#include "../warp_tile.h"
 
 namespace flashbench::cuda::sm90 {
 
@@ -39,7 +39,7 @@ namespace flashbench::cuda::sm90 {
 // K and V.
 template <typename T, int head_dim, int rows, int keys, int groups>
 struct SplitTile {
-    using Warp = sm80::Tile<T, head_dim, rows, keys, rows / 16, 1, false>;
+    using Warp = MmaTile<T, head_dim, rows, keys, rows / 16, 1, false>;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kRows = rows;
     static constexpr int kKeys = keys;
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     }
     load(shared_key, key, group * kKeys);
     load(shared_value, value, group * kKeys);
-    sm80::WarpTile<Warp> part(lane, first_position + warp_row,
+    WarpTile<Warp> part(lane, first_position + warp_row,
                               shared_query + warp_row * Swizzle<kHeadDim>::kRowBytes);
 
     // Every group takes part in every barrier, even without a block left.

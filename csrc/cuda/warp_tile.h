@@ -1,6 +1,7 @@
-// The arithmetic of one warp on its part of a tile.
+// The arithmetic of one warp on its part of an MmaTile.
 //
-// Works in registers and reads shared memory, which kernel.h fills.
+// Works in registers and reads shared memory, which the kernel fills. sm80/, decode/ and
+// sm90/split_kernel.h use it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,15 +10,15 @@
 #include <cmath>
 #include <cstdint>
 
-#include "../constants.h"
-#include "../nonfinite.h"
-#include "../ptx.h"
-#include "../quad.h"
-#include "../shared_tile.h"
-#include "../types.h"
-#include "tile.h"
+#include "constants.h"
+#include "mma_tile.h"
+#include "nonfinite.h"
+#include "ptx.h"
+#include "quad.h"
+#include "shared_tile.h"
+#include "types.h"
 
-namespace flashbench::cuda::sm80 {
+namespace flashbench::cuda {
 
 // A warp's part of a tile, spread over its lanes as in mma.m16n8k16: of each 16x8 accumulator a lane
 // holds the columns 2 * (lane % 4) and the next one, of the rows lane / 4 (elements 0, 1) and
@@ -343,4 +344,4 @@ struct WarpTile {
     }
 };
 
-}  // namespace flashbench::cuda::sm80
+}  // namespace flashbench::cuda

@@ -1,18 +1,18 @@
-// The shape of a tile: how warps divide its rows and keys, and its shared memory.
+// The shape of a tile that mma.sync computes: how warps divide its rows and keys, and its shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include "../constants.h"
+#include "constants.h"
 
-namespace flashbench::cuda::sm80 {
+namespace flashbench::cuda {
 
 // A tile of `rows` queries by `keys` keys. Its warps divide the rows evenly; with several `groups` of
 // such warps, each group takes an equal part of every tile's keys, and the groups are merged at the
 // end. `blocks_per_sm` limits the registers; K and V have `stages` buffers.
 template <typename T, int head_dim, int rows, int keys, int warps, int blocks_per_sm,
           bool query_in_registers, int stages = 1, int groups = 1>
-struct Tile {
+struct MmaTile {
     using Type = T;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kRows = rows;
@@ -49,4 +49,4 @@ struct Tile {
     static_assert(kSharedBytes <= kMaxSharedBytes);
 };
 
-}  // namespace flashbench::cuda::sm80
+}  // namespace flashbench::cuda
