@@ -86,7 +86,7 @@ def names() -> dict[str, set[str]]:
 
 
 def imports() -> dict[tuple[str, str], set[str]]:
-    """By module and the foreign folder that it imports from: the names."""
+    """By module and each other folder that it imports from: the names."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for module, wanted in names().items():
         for name in wanted:

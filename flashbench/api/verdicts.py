@@ -16,7 +16,7 @@ from flashbench.verdict import Verdict, exit_code
 from flashbench.views import detail, speedup, unmeasured
 
 if TYPE_CHECKING:
-    from flashbench.other_tools.judge import ForeignReport
+    from flashbench.other_tools.judge import OtherToolsReport
     from flashbench.reports.figure import Figure
 
 
@@ -40,9 +40,9 @@ class Verdicts(Shown):
     `CaseVerdict`s."""
 
     def __init__(
-        self, report: Report, foreign: "ForeignReport | None" = None, same_build: str = ""
+        self, report: Report, other_tools: "OtherToolsReport | None" = None, same_build: str = ""
     ) -> None:
-        """foreign: of other tools' files. same_build: both sides, where they are one build that
+        """other_tools: of other tools' files. same_build: both sides, where they are one build that
         need not be measured."""
         if not report.comparisons and not same_build:
             raise NotMeasuredError(
@@ -50,7 +50,7 @@ class Verdicts(Shown):
                 "no case; table() has what there is"
             )
         self.report = report
-        self._foreign = foreign
+        self._other_tools = other_tools
         self._same_build = same_build
 
     @cached_property
@@ -80,10 +80,10 @@ class Verdicts(Shown):
 
     def document(self, view: View = "speedup") -> Document:
         """See `Shown`. Other tools' files have one view."""
-        if self._foreign is not None:
-            from flashbench.views import other_tools
+        if self._other_tools is not None:
+            from flashbench.views.other_tools import document
 
-            return other_tools.document(self._foreign)
+            return document(self._other_tools)
         if self._same_build:
             return unmeasured.same_build(self._same_build)
         if view == "detail":
@@ -94,7 +94,7 @@ class Verdicts(Shown):
         """See `Shown`."""
         from flashbench.reports import speedups
 
-        if self._foreign is not None or self._same_build:
+        if self._other_tools is not None or self._same_build:
             raise InvalidInputError(
                 "only measured run files can be drawn; table() has what is here"
             )

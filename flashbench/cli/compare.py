@@ -27,7 +27,7 @@ from flashbench.revisions import WORKTREE
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.other_tools.judge import ForeignReport
+    from flashbench.other_tools.judge import OtherToolsReport
     from flashbench.table import Document
 
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
@@ -165,7 +165,7 @@ def _of_suites(context: click.Context, options: dict[str, Any]) -> int:
     return _deliver_judged(judged, options)
 
 
-def _deliver_judged(judged: "ForeignReport", options: dict[str, Any]) -> int:
+def _deliver_judged(judged: "OtherToolsReport", options: dict[str, Any]) -> int:
     from flashbench.verdict import exit_code
     from flashbench.views import other_tools
 

@@ -15,13 +15,13 @@ from flashbench.measuring.claim import new_run_file
 from flashbench.revisions import WORKTREE
 
 if TYPE_CHECKING:
-    from flashbench.other_tools.judge import ForeignReport
+    from flashbench.other_tools.judge import OtherToolsReport
 
 # What asv and pytest-benchmark have their own settings for, or what benchmarks of any kind lack.
 _REFUSED = GRID | EFFORT | PROCESSES | {"metric", "against", "resume", "hourly_rate"}
 
 
-def compare_suites(context: click.Context, options: dict[str, Any]) -> "ForeignReport | None":
+def compare_suites(context: click.Context, options: dict[str, Any]) -> "OtherToolsReport | None":
     """The report of both revisions; None if they are one build, which is not measured.
 
     NotMeasuredError (exit code 4) if one cannot be built, or on an interrupt; the measurements so

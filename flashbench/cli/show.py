@@ -33,7 +33,7 @@ VIEWS = ("speedup", "detail")
     help="Draw each interval as a bar around 1.0; in the detail view, the distribution of times.",
 )
 def command(file: Path, view: str, plot: bool, **options: Any) -> int:
-    from flashbench.other_tools.detect import is_foreign
+    from flashbench.other_tools.detect import is_other_tools
     from flashbench.run_reader import load
     from flashbench.suites.suite_file import is_suite
     from flashbench.views.of_run import document
@@ -44,7 +44,7 @@ def command(file: Path, view: str, plot: bool, **options: Any) -> int:
         from flashbench.views import other_tools
 
         table = other_tools.document(report_suite(load_suite(file)))
-    elif is_foreign(file):
+    elif is_other_tools(file):
         from flashbench.other_tools.read import read
         from flashbench.views import other_tools
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from flashbench.comparing.rule import DEFAULT, Rule, rule_of
 from flashbench.errors import InvalidInputError
 from flashbench.inputs import descriptor
-from flashbench.other_tools.judge import ForeignReport, report_foreign
+from flashbench.other_tools.judge import OtherToolsReport, report_other_tools
 from flashbench.report import Report, report_one, report_two
 from flashbench.run_reader import load
 from flashbench.runfile import RunFile
@@ -47,20 +47,20 @@ def judge(
     *,
     against: str = "sdpa",
     allow: Collection[str] = (),
-) -> Report | ForeignReport:
+) -> Report | OtherToolsReport:
     """Judge B against A, or the candidates of A alone against its baseline.
 
     said: outranks the rule by which a file of two revisions was decided; default: for other files.
     Paths may name files of other tools, folders of such, and files of suites. Raises as
-    `report_foreign`, `report_one` and `report_two` do.
+    `report_other_tools`, `report_one` and `report_two` do.
     """
     rule = said.over(default)
     if isinstance(a, Path) and not isinstance(b, RunFile):
         if b is None and suite_file.is_suite(a):
             return report_suite(suite_file.load(a), said.tolerance, said.alpha)
-        foreign = report_foreign(a, b, against=against, allow=allow, **rule.arguments)
-        if foreign is not None:
-            return foreign
+        judged = report_other_tools(a, b, against=against, allow=allow, **rule.arguments)
+        if judged is not None:
+            return judged
     if b is None:
         run = _run(a)
         return report_one(run, against=against, **rule_of(run, said, default).arguments)

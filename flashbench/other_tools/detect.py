@@ -67,7 +67,7 @@ def holds_measurements(path: Path) -> bool:
         return True
 
 
-def is_foreign(path: Path) -> bool:
+def is_other_tools(path: Path) -> bool:
     """Whether `path` is another tool's result file, or a folder of such files."""
     try:
         if path.is_dir():

@@ -1,4 +1,4 @@
-"""Judge other tools' files: `report_foreign` for `compare`, `judge_alone` for `show`."""
+"""Judge other tools' files: `report_other_tools` for `compare`, `judge_alone` for `show`."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from flashbench.comparison import Comparison, geometric_mean
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.other_tools.benchmarks import NO_SAMPLES, SECONDS, UNKNOWN, BenchmarkSet
 from flashbench.other_tools.compare import Match, beside, compare, matched, with_machine
-from flashbench.other_tools.detect import is_foreign
+from flashbench.other_tools.detect import is_other_tools
 from flashbench.other_tools.read import read
 from flashbench.report import Caveat, Report, launch_order
 from flashbench.stats.shift import Shift
@@ -16,7 +16,7 @@ from flashbench.verdict import Outcome, Verdict, judge
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignReport:
+class OtherToolsReport:
     """report: comparisons and verdicts, without run files. pairs: one per comparison. sets: A and
     B, or the one set whose candidates are compared with its SDPA."""
 
@@ -25,7 +25,7 @@ class ForeignReport:
     sets: tuple[BenchmarkSet, ...]
 
 
-def report_foreign(
+def report_other_tools(
     a: Path,
     b: Path | None,
     *,
@@ -34,13 +34,13 @@ def report_foreign(
     tolerance: float,
     alpha: float,
     allow: Collection[str] = (),
-) -> ForeignReport | None:
+) -> OtherToolsReport | None:
     """Judge B against A, or without B the candidates of A against its SDPA.
 
     None if neither is another tool's file or a folder. Raises InvalidInputError for damaged files,
     different machines or nothing in common; NotMeasuredError if A alone has no SDPA.
     """
-    if not (is_foreign(a) or (b is not None and is_foreign(b))):
+    if not (is_other_tools(a) or (b is not None and is_other_tools(b))):
         return None
     if against != "sdpa":
         raise InvalidInputError("--against best is for one run file of flashbench")
@@ -57,7 +57,7 @@ def report_foreign(
     return _judged(sets, pairs, caveats, tolerance, alpha)
 
 
-def judge_alone(one: BenchmarkSet, *, tolerance: float, alpha: float) -> ForeignReport | None:
+def judge_alone(one: BenchmarkSet, *, tolerance: float, alpha: float) -> OtherToolsReport | None:
     """Judge the candidates of a set against its SDPA; None if no candidate has SDPA beside it."""
     pairs = beside(one)
     return _judged((one,), pairs, [], tolerance, alpha) if pairs else None
@@ -69,7 +69,7 @@ def _judged(
     caveats: list[Caveat],
     tolerance: float,
     alpha: float,
-) -> ForeignReport:
+) -> OtherToolsReport:
     comparisons = compare(pairs, alpha, tolerance, paired=len(sets) == 1)
     if len(sets) > 1:
         comparisons = with_machine(comparisons, pairs, *sets)
@@ -81,7 +81,7 @@ def _judged(
     report = Report(
         (), comparisons, verdicts, _overall(comparisons, pairs, alpha), tolerance, alpha
     )
-    return ForeignReport(replace(report, caveats=caveats), pairs, sets)
+    return OtherToolsReport(replace(report, caveats=caveats), pairs, sets)
 
 
 def _verdict(comparison: Comparison, pair: Match, tolerance: float) -> Verdict:

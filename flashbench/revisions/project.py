@@ -218,5 +218,5 @@ def processes_for(
     """Whether a project's revisions share a process; asked: "auto", "shared" or "paired".
     Process-wide state cannot be enumerated, so by default only code known to leave none shares one.
     project None: flashbench's own kernel."""
-    is_foreign = project is not None and project.build is not None
-    return "paired" if asked == "auto" and is_foreign else asked
+    builds_itself = project is not None and project.build is not None
+    return "paired" if asked == "auto" and builds_itself else asked

@@ -48,12 +48,12 @@ class Witness:
         without any. Exceptions of the call pass through."""
         self._found.clear()
         self._judged.clear()
-        watched = bool(self._foreign_libraries())
+        watched = bool(self._other_libraries())
         with _native_code_watched(watched) as touched, self._frames_watched():
             call()
-        foreign = self._foreign_libraries()
+        others = self._other_libraries()
         self._found += [
-            f"{Path(file).name} of another revision" for file in touched if file in foreign
+            f"{Path(file).name} of another revision" for file in touched if file in others
         ]
         self._found += [f"{file}, which is not the revision's" for file in self._stand_ins()]
         return f"ran {self._found[0]}" if self._found else ""
@@ -62,7 +62,7 @@ class Witness:
     def _others(self) -> list[IsolatedModules]:
         return [isolated for isolated in self.all_isolated if isolated is not self.isolated]
 
-    def _foreign_libraries(self) -> set[str]:
+    def _other_libraries(self) -> set[str]:
         """The mapped files of other revisions."""
         return {file for file in mapped_files() if any(one.holds(file) for one in self._others)}
 
@@ -88,10 +88,10 @@ class Witness:
     def _see(self, frame: FrameType, event: str, _: Any) -> None:
         if event == "call" and id(frame.f_code) not in self._judged:
             self._judged[id(frame.f_code)] = frame.f_code
-            if foreign := self._foreign(frame):
-                self._found.append(foreign)
+            if wrong := self._wrong(frame):
+                self._found.append(wrong)
 
-    def _foreign(self, frame: FrameType) -> str:
+    def _wrong(self, frame: FrameType) -> str:
         """Describe a frame that must not run here; "" for others."""
         file = frame.f_code.co_filename
         owner = getattr(frame.f_builtins.get("__import__"), "__self__", None)

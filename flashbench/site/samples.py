@@ -16,9 +16,15 @@ from flashbench.history import asv_row, commit_record, names
 from flashbench.history.asv_row import Cell
 from flashbench.history.model import History, Machine, Series
 from flashbench.metric import DEFAULT_METRIC
-from flashbench.other_tools import benchmarks as foreign
 from flashbench.other_tools import untrusted_json as documents
 from flashbench.other_tools.asv_file import Decoder, damaged
+from flashbench.other_tools.benchmarks import (
+    SECONDS,
+    BenchmarkSet,
+    BenchmarkTimes,
+    Launches,
+    impossible,
+)
 from flashbench.other_tools.judge import judge_alone
 from flashbench.reports.roofline import RooflinePoint, data_sheet, roofline
 from flashbench.reports.speedups import Judged, against, by_shape
@@ -76,7 +82,7 @@ def from_results(
     for key, cell in times.items():
         case, candidate = (text.strip("'\"") for text in key)
         series.append(
-            foreign.BenchmarkTimes(
+            BenchmarkTimes(
                 f"{case} {candidate}",
                 times=_launches(cell),
                 case=case,
@@ -87,7 +93,7 @@ def from_results(
         )
     processor = machine.gpu if device == "cuda" else machine.cpu
     count = max((len(one.times) for one in series), default=0)
-    one = foreign.BenchmarkSet(
+    one = BenchmarkSet(
         commit.id, "asv", tuple(series), count, machine=machine.name, commit=commit.id
     )
     judged = judge_alone(one, tolerance=defaults.TOLERANCE, alpha=defaults.ALPHA)
@@ -137,16 +143,16 @@ def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[
     return found
 
 
-def _launches(cell: Cell) -> foreign.Launches:
+def _launches(cell: Cell) -> Launches:
     """The samples, one per launch; empty if any is not a time."""
     samples = cell.get("samples") or []
     values = np.array([value for value in samples if isinstance(value, float)])
-    if not len(values) or any(foreign.impossible(foreign.SECONDS, one) for one in values):
-        return foreign.Launches()
-    return foreign.Launches(np.arange(len(values), dtype=np.intp), values)
+    if not len(values) or any(impossible(SECONDS, one) for one in values):
+        return Launches()
+    return Launches(np.arange(len(values), dtype=np.intp), values)
 
 
-def _speedups(cell: Cell | None) -> foreign.Launches:
+def _speedups(cell: Cell | None) -> Launches:
     samples = (cell or {}).get("samples") or []
     values = np.array([value for value in samples if isinstance(value, float) and value > 0])
-    return foreign.Launches(np.arange(len(values), dtype=np.intp), -np.log(values))
+    return Launches(np.arange(len(values), dtype=np.intp), -np.log(values))

@@ -19,7 +19,7 @@ from flashbench.other_tools.benchmarks import (
     impossible,
 )
 from flashbench.other_tools.compare import Match, Named
-from flashbench.other_tools.judge import ForeignReport
+from flashbench.other_tools.judge import OtherToolsReport
 from flashbench.pairing import Pairing
 from flashbench.report import Caveat, Report, launch_order
 from flashbench.suites.suite_file import SuiteCase, SuiteResult, SuiteRun, SuiteSide
@@ -32,7 +32,7 @@ _NAMED = 3  # of the cases that are skipped
 
 def report_suite(
     run: SuiteRun, tolerance: float | None = None, alpha: float | None = None
-) -> ForeignReport:
+) -> OtherToolsReport:
     """Judge B against A. tolerance, alpha: those that the cases were decided by, unless given."""
     limit = run.tolerance if tolerance is None else tolerance
     level = 1 - run.confidence if alpha is None else alpha
@@ -57,7 +57,7 @@ def report_suite(
         level,
         caveats=[*_caveats(run, results), *launch_order(comparisons, verdicts, limit)],
     )
-    return ForeignReport(report, matches, (_set(run, run.a, matches), _set(run, run.b, matches)))
+    return OtherToolsReport(report, matches, (_set(run, run.a, matches), _set(run, run.b, matches)))
 
 
 def open_cases(run: SuiteRun) -> list[SuiteCase]:

@@ -7,7 +7,7 @@ from flashbench.cost.spent import Spent
 from flashbench.metric import label_of
 from flashbench.other_tools.benchmarks import SECONDS, BenchmarkSet, BenchmarkTimes
 from flashbench.other_tools.compare import Match, controls
-from flashbench.other_tools.judge import ForeignReport
+from flashbench.other_tools.judge import OtherToolsReport
 from flashbench.stats.quantile import launch_quantile
 from flashbench.table import (
     NONE,
@@ -28,7 +28,7 @@ from flashbench.views import frame
 from flashbench.views.detail import QUANTILES, quantile_cell
 
 
-def document(judged: ForeignReport) -> Document:
+def document(judged: OtherToolsReport) -> Document:
     """One row per benchmark: both numbers, their ratio and its verdict."""
     report, sets = judged.report, judged.sets
     rows = [
@@ -39,7 +39,7 @@ def document(judged: ForeignReport) -> Document:
     for name in Spent().summary():  # these files have none
         del summary[name]
     return Document(
-        "foreign",
+        "other-tools",
         _header(judged),
         _columns(judged, single=len(sets) == 1),
         rows,
@@ -97,7 +97,7 @@ def _identity(one: BenchmarkSet) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _header(judged: ForeignReport) -> list[str]:
+def _header(judged: OtherToolsReport) -> list[str]:
     report, sets, control = judged.report, judged.sets, _control(judged)
     if len(sets) == 1:
         lines = [_identity(sets[0])]
@@ -114,13 +114,13 @@ def _header(judged: ForeignReport) -> list[str]:
     ]
 
 
-def _control(judged: ForeignReport) -> str:
+def _control(judged: OtherToolsReport) -> str:
     """What tables call the control, if all cases are of one operation."""
     found = {pair.control for pair in judged.pairs}
     return found.pop() if len(found) == 1 else "baseline"
 
 
-def _columns(judged: ForeignReport, *, single: bool) -> list[Column]:
+def _columns(judged: OtherToolsReport, *, single: bool) -> list[Column]:
     comparisons = judged.report.comparisons
     several = len({(pair.b or pair.a).candidate for pair in judged.pairs}) > 1
     metrics = len({comparison.pairing.metric for comparison in comparisons}) > 1
@@ -155,7 +155,7 @@ def _title(side: str, other: bool) -> str:
 
 
 def _row(
-    judged: ForeignReport, pair: Match, comparison: Comparison, verdict: Verdict
+    judged: OtherToolsReport, pair: Match, comparison: Comparison, verdict: Verdict
 ) -> dict[str, Cell]:
     both = controls(*judged.sets, pair) if len(judged.sets) == 2 else None
     sdpa = [_middle(series) for series in both] if both else [NONE, NONE]

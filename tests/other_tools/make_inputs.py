@@ -114,7 +114,7 @@ def _installed_plugins() -> set[str]:
 
 
 def _ours(scratch: Path) -> None:
-    shutil.copy(TOOLS / "door_toy.py", scratch / "test_toy.py")
+    shutil.copy(TOOLS / "plugin_toy.py", scratch / "test_toy.py")
     os.environ["PYTHONPATH"] = f"{ROOT}:{scratch}"
     out = INPUTS / "ours.json"
     env = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -142,8 +142,8 @@ def main() -> None:
             _pytest(scratch, "plain_toy.py", INPUTS / f"pytest_{side}.json", *option)
         for launch in range(LAUNCHES):
             for side, slower in (("a", False), ("b", True)):
-                out = INPUTS / f"door_{side}" / f"{launch}.json"
-                _pytest(scratch, "door_toy.py", out, "--benchmark-json=toy.json", slower=slower)
+                out = INPUTS / f"plugin_{side}" / f"{launch}.json"
+                _pytest(scratch, "plugin_toy.py", out, "--benchmark-json=toy.json", slower=slower)
         _ours(scratch)
         _asv(scratch)
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from flashbench.cli import main
 from flashbench.errors import FlashbenchError
 from flashbench.other_tools import untrusted_json
-from flashbench.other_tools.judge import report_foreign
+from flashbench.other_tools.judge import report_other_tools
 from flashbench.other_tools.read import read
 from flashbench.render import render
 from flashbench.views import other_tools
 
 INPUTS = Path(__file__).parent / "inputs"
-NAMES = ["pyperf_a.json", "pytest_a.json", "pytest_b.json", "asv/box/a.json", "door_a/0.json"]
+NAMES = ["pyperf_a.json", "pytest_a.json", "pytest_b.json", "asv/box/a.json", "plugin_a/0.json"]
 TEXTS = {name: (INPUTS / name).read_text() for name in NAMES}
 ODD = st.sampled_from(
     [None, True, "", "x", -1, 0, 10**400, 1e308, 1e-320, float("nan"), float("inf"), [], {}, [[]]]
@@ -51,7 +51,7 @@ def _alone(path):
 
 
 def _report(a, b):
-    judged = report_foreign(a, b, metric=None, against="sdpa", tolerance=0.01, alpha=0.05)
+    judged = report_other_tools(a, b, metric=None, against="sdpa", tolerance=0.01, alpha=0.05)
     if judged is not None:
         for format_ in ("text", "json"):
             render(other_tools.document(judged), format_)

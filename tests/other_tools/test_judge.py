@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.other_tools.judge import report_foreign
+from flashbench.other_tools.judge import report_other_tools
 from flashbench.stats.shift import unpaired_shift
 from flashbench.verdict import Outcome
 
@@ -19,7 +19,7 @@ CASE = "b1-h2-q64-d32-fp32-causal-cpu"
 
 def judged(a, b=None, **changes):
     options = {"metric": None, "against": "sdpa", "tolerance": 0.01, "alpha": 0.05}
-    return report_foreign(a, b, **(options | changes))
+    return report_other_tools(a, b, **(options | changes))
 
 
 def _codes(found):
@@ -64,7 +64,7 @@ def test_what_a_file_lacks_is_the_reason(a, b, lacks):
 
 def test_sdpa_beside_them_is_the_control():
     """Files of the pytest plugin are compared over SDPA, whatever the machine does to both."""
-    found = judged(INPUTS / "door_a", INPUTS / "door_b")
+    found = judged(INPUTS / "plugin_a", INPUTS / "plugin_b")
     assert [v.outcome for v in found.report.verdicts] == [Outcome.SLOWER] * 2
     assert all(comparison.pairing.machine is not None for comparison in found.report.comparisons)
     assert "no-control" not in _codes(found)
@@ -72,14 +72,14 @@ def test_sdpa_beside_them_is_the_control():
 
 def test_a_slower_machine_is_no_slower_kernel(tmp_path):
     """A machine at half the speed in B slows SDPA too: nothing is called slower."""
-    for file in (INPUTS / "door_a").glob("*.json"):
+    for file in (INPUTS / "plugin_a").glob("*.json"):
         content = json.loads(file.read_text())
         for benchmark in content["benchmarks"]:
             stats = benchmark["stats"]
             stats["data"] = [2 * seconds for seconds in stats["data"]]
             stats["median"] *= 2
         (tmp_path / file.name).write_text(json.dumps(content))
-    found = judged(INPUTS / "door_a", tmp_path)
+    found = judged(INPUTS / "plugin_a", tmp_path)
     for comparison, verdict in zip(found.report.comparisons, found.report.verdicts, strict=True):
         assert comparison.shift.value == pytest.approx(0, abs=1e-9)
         assert comparison.pairing.machine.value == pytest.approx(np.log(0.5))
@@ -88,7 +88,7 @@ def test_a_slower_machine_is_no_slower_kernel(tmp_path):
 
 def test_one_side_is_ours():
     """A run file and files of the pytest plugin meet in the case and the candidate's name."""
-    found = judged(INPUTS / "ours.json", INPUTS / "door_b")
+    found = judged(INPUTS / "ours.json", INPUTS / "plugin_b")
     assert found.pairs[0].name == CASE
     assert [v.outcome for v in found.report.verdicts] == [Outcome.SLOWER] * 2
     assert all(pair.controlled for pair in found.pairs)
@@ -107,7 +107,7 @@ def test_one_candidate_a_side_needs_no_common_name():
 
 def test_one_folder_against_its_sdpa():
     """A folder of the pytest plugin alone: each candidate against SDPA, paired by process."""
-    found = judged(INPUTS / "door_a")
+    found = judged(INPUTS / "plugin_a")
     assert [v.outcome for v in found.report.verdicts] == [Outcome.SLOWER] * 2
     assert all(len(comparison.pairing.sides) == 1 for comparison in found.report.comparisons)
 
@@ -126,7 +126,7 @@ def test_a_wrong_result_of_ours_is_wrong(tmp_path):
             result |= {"status": "wrong", "reason": "max error 1", "timings": []}
     bad = tmp_path / "bad.json"
     bad.write_text(json.dumps(content, separators=(",", ":")))
-    found = judged(INPUTS / "door_a", bad)
+    found = judged(INPUTS / "plugin_a", bad)
     outcomes = {p.name: v.outcome for p, v in zip(found.pairs, found.report.verdicts, strict=True)}
     assert outcomes[CASE] is Outcome.WRONG
 
@@ -169,14 +169,14 @@ def test_a_unit_that_differs(tmp_path):
 def test_a_metric_that_is_not_there():
     """--metric asks for one of ours; a file of another is refused by name."""
     with pytest.raises(InvalidInputError, match="no gpu_warm times; it has wall"):
-        judged(INPUTS / "door_a", INPUTS / "door_b", metric="gpu_warm")
+        judged(INPUTS / "plugin_a", INPUTS / "plugin_b", metric="gpu_warm")
 
 
 def test_neither_torch_nor_pytest_is_imported():
     """Other tools' files are read without them, and without the tools."""
     program = (
         "import sys; from flashbench.cli import cli\n"
-        f"cli.main(['compare', {str(INPUTS / 'door_a')!r}, {str(INPUTS / 'door_b')!r}],"
+        f"cli.main(['compare', {str(INPUTS / 'plugin_a')!r}, {str(INPUTS / 'plugin_b')!r}],"
         " standalone_mode=False)\n"
         "names = ('torch', 'scipy', 'rich', 'pytest', 'pyperf', 'asv', 'pytest_benchmark')\n"
         "print([name for name in names if name in sys.modules])"

@@ -91,7 +91,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return Run(tmp_path_factory.mktemp("door"))
+    return Run(tmp_path_factory.mktemp("plugin"))
 
 
 def test_one_line_of_candidates(run):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flashbench.errors import InvalidInputError
-from flashbench.other_tools.detect import Kind, is_foreign, opened
+from flashbench.other_tools.detect import Kind, is_other_tools, opened
 from flashbench.other_tools.read import read
 
 INPUTS = Path(__file__).parent / "inputs"
@@ -34,7 +34,7 @@ def test_the_content_tells_the_tool(name, kind, tmp_path):
     renamed = tmp_path / "data"
     renamed.write_bytes((INPUTS / name).read_bytes())
     assert opened(renamed)[0] is kind
-    assert is_foreign(renamed) == (kind in (Kind.PYPERF, Kind.PYTEST, Kind.ASV))
+    assert is_other_tools(renamed) == (kind in (Kind.PYPERF, Kind.PYTEST, Kind.ASV))
 
 
 def test_a_run_of_pyperf_is_a_launch():
@@ -114,7 +114,7 @@ def test_asv_says_case_and_candidate():
 
 def test_a_folder_is_launches():
     """Each file of a folder is a launch, with the SDPA of its own process beside it."""
-    folder = read(INPUTS / "door_a")
+    folder = read(INPUTS / "plugin_a")
     assert folder.launches == folder.files == 7
     mine = next(s for s in folder.benchmarks if (s.case, s.candidate) == (CASE, "mine"))
     sdpa = folder.control(CASE, "wall")
@@ -126,7 +126,7 @@ def test_a_folder_is_launches():
 
 def test_a_launch_that_lacks_a_benchmark_is_told(tmp_path):
     """A test that failed in one process leaves the others, and a note."""
-    for file in (INPUTS / "door_a").glob("*.json"):
+    for file in (INPUTS / "plugin_a").glob("*.json"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     content = json.loads((tmp_path / "3.json").read_text())
     content["benchmarks"] = [b for b in content["benchmarks"] if "mine" not in b["fullname"]]

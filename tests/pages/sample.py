@@ -38,7 +38,7 @@ CASES = (
 
 
 def history() -> History:
-    """40 commits on two machines: a build that fails twice, a gap, a change, foreign series."""
+    """40 commits on two machines: a build that fails twice, a gap, a change, other benchmarks."""
     commits = tuple(
         Commit(
             id=f"{i + 1:02x}" * 20,

@@ -106,7 +106,7 @@ def test_since_is_where_the_newest_state_began(values: list[float]) -> None:
 
 
 def test_each_device_has_a_standing() -> None:
-    """Of the sample one a machine, whose mean is that of five equal cases; foreign series have
+    """Of the sample one a machine, whose mean is that of five equal cases; other benchmarks have
     none."""
     found = standings(SAMPLE.graphs)
     assert sorted(one.machine for one in found) == sorted(["box", HOSTILE])
@@ -249,8 +249,8 @@ def test_the_front_page_of_a_tip_that_is_broken_says_so(tmp_path: Path) -> None:
     four = replace(ratio, samples=ratio.samples[:, :4])
     publish(replace(known, graphs=(Graph(replace(graph.series, ratio=four)),)), tmp_path / "d")
     assert "as fast, by 4 launches, too few for an interval, on A CPU" in answers(tmp_path / "d")
-    foreign = replace(known.graphs[0].series, ratio=None, control=None)
-    publish(replace(known, graphs=(Graph(foreign),)), tmp_path / "b")
+    timed = replace(known.graphs[0].series, ratio=None, control=None)
+    publish(replace(known, graphs=(Graph(timed),)), tmp_path / "b")
     assert "faster than SDPA" not in answers(tmp_path / "b")
 
 

@@ -46,11 +46,11 @@ def test_frames_of_another_revision(tmp_path: Path) -> None:
     mine, other = import_roots(tmp_path)
     witness = Witness(mine, [mine, other])
     own = compiled(mine.directory.resolve() / "toy" / "x.py").wait
-    foreign = compiled(other.directory.resolve() / "toy" / "x.py").wait
+    other_wait = compiled(other.directory.resolve() / "toy" / "x.py").wait
     assert witness.disproof(own) == ""
-    assert witness.disproof(lambda: (own(), foreign())) == "ran wait of another revision"
+    assert witness.disproof(lambda: (own(), other_wait())) == "ran wait of another revision"
     # Code objects compare by what they do and their first line; the file counts for nothing.
-    assert own.__code__ == foreign.__code__
+    assert own.__code__ == other_wait.__code__
 
 
 def library(directory: Path, name: str) -> ctypes.CDLL:
@@ -67,10 +67,10 @@ def test_native_code_of_another_revision(tmp_path: Path) -> None:
     """Code in another revision's library is seen when it runs, and not when it is only loaded."""
     mine, other = import_roots(tmp_path)
     witness = Witness(mine, [mine, other])
-    wait = library(other.directory.resolve(), "libproof_foreign.so").wait_
+    wait = library(other.directory.resolve(), "libproof_other.so").wait_
     wait()  # bound
     assert witness.disproof(lambda: None) == ""
-    assert witness.disproof(wait) == "ran libproof_foreign.so of another revision"
+    assert witness.disproof(wait) == "ran libproof_other.so of another revision"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not say it")

@@ -314,7 +314,7 @@ def _calls(tree: SourceTree, user: str, wanted: set[str]) -> Iterator[_Call]:
     source = tree.read(user)
     for place, name, match in _places(source.plain, wanted):
         before = _statement(source.plain, place)
-        if "template" in before or before.endswith((".", "->")) or _is_foreign(tree, before):
+        if "template" in before or before.endswith((".", "->")) or _is_of_others(tree, before):
             continue
         if user.endswith(HEADERS) and source.is_in_template(place):
             continue  # compiled if something calls that one
@@ -347,7 +347,7 @@ def _statement(plain: str, place: int) -> str:
     return before[max(before.rfind(sign) for sign in ";{}") + 1 :]
 
 
-def _is_foreign(tree: SourceTree, before: str) -> bool:
+def _is_of_others(tree: SourceTree, before: str) -> bool:
     """Whether a name is qualified by a namespace or class the project does not declare."""
     scope = re.search(r"(\w+)\s*::\s*\Z", before)
     return scope is not None and scope[1] not in _scopes(tree)

@@ -20,7 +20,7 @@ from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 # Folders that hold no header of the project: of packages, and of the build.
-_FOREIGN = re.compile(
+_OF_PACKAGES = re.compile(
     r"\$[{(](?i:Python|Torch|CUDA|pybind11|nanobind|OpenMP|MPI|NumPy|NCCL|HIP|ROCM|"
     r"CMAKE_CUDA|CMAKE_(?:CURRENT_)?BINARY_DIR|PROJECT_BINARY_DIR)\w*[)}].*"
     r"|\$<INSTALL_INTERFACE:.*|/.*|[A-Z]+"
@@ -32,7 +32,7 @@ _IN_PYTHON = re.compile(
     r"[\"']include_dirs[\"']|\.include_dirs|-I|include_path(?!s\()|add_include|CPATH|include_direct"
 )
 _IN_SETTINGS = re.compile(r"-I|CPATH|include[-_]dirs|CPLUS_INCLUDE|C_INCLUDE")
-_FOREIGN_FLAG = re.compile(r"-I\s*\$[({](?i:shell python|python|torch|cuda|pybind11|nccl|mpi)\w*")
+_PACKAGE_FLAG = re.compile(r"-I\s*\$[({](?i:shell python|python|torch|cuda|pybind11|nccl|mpi)\w*")
 _FLAGS_OF_SHELL = re.compile(
     r"\$[({]shell\b(?![^\n]*(?:python|pybind11|numpy|torch))[^\n]*(?:cflags|inc|pkg-config|-I)"
 )
@@ -111,7 +111,7 @@ def _in_cmake(tree: SourceTree, file: str) -> Iterator[int]:
         if CMAKE_FOLDERS.fullmatch(command.name):
             for word, line in command.words[command.name.startswith("target") :]:
                 for one in evaluated(tree, word, command.loops):
-                    if not (folder_of_cmake(tree, file, one) or _FOREIGN.fullmatch(one)):
+                    if not (folder_of_cmake(tree, file, one) or _OF_PACKAGES.fullmatch(one)):
                         yield line
         elif command.name not in ("install", "message", "find_path"):
             yield from (line for word, line in command.words if _OTHER_COMMANDS.fullmatch(word))
@@ -132,7 +132,7 @@ def _in_make(tree: SourceTree, file: str) -> Iterator[int]:
     if make.unclear:
         yield make.unclear.number
     for folder, line in make.include_flags():
-        if ANY in folder and not _FOREIGN_FLAG.search(line.text):
+        if ANY in folder and not _PACKAGE_FLAG.search(line.text):
             yield line.number
     yield from _matches(tree, file, _FLAGS_OF_SHELL)
 
