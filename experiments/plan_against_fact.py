@@ -217,9 +217,9 @@ def stored() -> None:
     from flashbench.cost.estimate import Work
     from flashbench.cost.known import Experience
     from flashbench.cost.learn import learn
-    from flashbench.run_reader import load
+    from flashbench.run_reader import load_read_only
 
-    runs = {name: load(ROOT / "results" / f"{name}.json") for name in STORED}
+    runs = {name: load_read_only(ROOT / "results" / f"{name}.json") for name in STORED}
     for planned, run in runs.items():
         for halved in (True, False):
             half = len(run.launches) // 2 if halved else 0

@@ -24,8 +24,6 @@ from flashbench.runfile import RunFile, Workers
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
-__all__ = ["CutShortError", "Plan", "RunEnd", "measure"]
-
 
 class CutShortError(Exception):
     """Ctrl-C was pressed; the measurements are in the run file."""

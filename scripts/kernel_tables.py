@@ -10,7 +10,7 @@ from pathlib import Path
 from flashbench.case import Case
 from flashbench.launches import LaunchData, collect
 from flashbench.operations.attention.operation import mask_of, shape_of
-from flashbench.run_reader import load
+from flashbench.run_reader import load_read_only
 
 # What torch's matrix product and a copy reach on the H200 (docs/lab/cuda-kernels.md).
 PEAK_FLOPS = 790e12
@@ -30,7 +30,7 @@ def median_us(data: LaunchData, candidate: str, case: Case) -> float:
 
 def floors(path: Path) -> None:
     """Our kernel beside SDPA's default by every metric, and beside both floors; bf16."""
-    run = load(path)
+    run = load_read_only(path)
     by_metric = {metric: collect(run, metric) for metric in METRICS}
     print("| B,H,S,D | | ours us | TFLOP/s | SDPA us |", " | ".join(METRICS), end=" |")
     print(" arithmetic us | bytes us | floor / ours |")
@@ -51,7 +51,7 @@ def floors(path: Path) -> None:
 
 def others(path: Path) -> None:
     """Our graph-replay time, and each other candidate's as a multiple of it."""
-    run = load(path)
+    run = load_read_only(path)
     data = collect(run, "graph")
     rivals = [candidate.name for candidate in run.candidates if candidate.name != "flashbench"]
     print("| B,H,S,D | | ours us |", " | ".join(rivals), "|")

@@ -18,12 +18,13 @@ from flashbench.errors import (
     UnprovenError,
 )
 from flashbench.files import remove_tree
+from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress, Silent
 from flashbench.measuring.saving import NotSavedError
 from flashbench.report import Report, report_pair
 from flashbench.revisions import Built
 from flashbench.revisions.built import NEW, OLD, plan_of_builds
-from flashbench.run_plan import CutShortError, Plan, RunEnd, measure
+from flashbench.run_plan import CutShortError, RunEnd, measure
 from flashbench.runfile import Pair, RunFile
 from flashbench.until_decided import measure_pair
 from flashbench.verdict import DECIDED, Outcome

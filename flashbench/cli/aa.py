@@ -33,7 +33,7 @@ from flashbench.runfile import BuildIdentity, Candidate
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.run_plan import Plan
+    from flashbench.measuring.plan import Plan
     from flashbench.runfile import RunFile
 
 
@@ -144,9 +144,9 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
 
 
 def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -> "Plan":
+    from flashbench.measuring.plan import Plan
     from flashbench.measuring.run_document import plan_to_resume
     from flashbench.revisions import find
-    from flashbench.run_plan import Plan
 
     spec, import_root, identity = _build(options, resumed, directory)
     both: dict[str, Any] = {

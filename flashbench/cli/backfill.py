@@ -29,9 +29,9 @@ from flashbench.revisions.project import processes_for
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
+    from flashbench.measuring.plan import Plan
     from flashbench.revisions import Built, Project
     from flashbench.revisions.revision import Revision
-    from flashbench.run_plan import Plan
     from flashbench.runfile import RunFile
 
 
@@ -154,7 +154,7 @@ def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]
 
 def _plan(options: dict[str, Any], project: "Project", builds: "list[Built]") -> "Plan":
     from flashbench.history.names import candidate_of
-    from flashbench.run_plan import Plan
+    from flashbench.measuring.plan import Plan
 
     names = {built.revision.commit: candidate_of(built) for built in builds}
     return Plan(

@@ -10,9 +10,9 @@ from flashbench.cli.measuring import tell, tell_still
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from flashbench.measuring.plan import Plan
     from flashbench.revisions import Built, Project
     from flashbench.revisions.many import Preparer
-    from flashbench.run_plan import Plan
     from flashbench.runfile import Candidate, RunFile
 
 

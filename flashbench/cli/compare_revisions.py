@@ -17,8 +17,9 @@ from flashbench.measuring.claim import new_run_file
 from flashbench.revisions import WORKTREE
 
 if TYPE_CHECKING:
+    from flashbench.measuring.plan import Plan
     from flashbench.report import Report
-    from flashbench.run_plan import Plan, RunEnd
+    from flashbench.run_plan import RunEnd
     from flashbench.runfile import RunFile
 
 # With --resume the file says what to measure; only flags that do not change that are allowed.
@@ -73,7 +74,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
 
 def _plan(context: click.Context, options: dict[str, Any], resumed: "RunFile | None") -> "Plan":
     """The plan without builds, or with --resume what completes the file."""
-    from flashbench.run_plan import Plan
+    from flashbench.measuring.plan import Plan
 
     if options["resume"] is None:
         metrics = [options["metric"]] if options["metric"] else []

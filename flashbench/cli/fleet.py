@@ -16,7 +16,8 @@ from flashbench.metric import metrics_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flashbench.run_plan import Plan, RunEnd
+    from flashbench.measuring.plan import Plan
+    from flashbench.run_plan import RunEnd
     from flashbench.runfile import RunFile
     from flashbench.shard import Shard
 

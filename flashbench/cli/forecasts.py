@@ -30,14 +30,14 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     from flashbench.cli.fleet import spread
     from flashbench.cli.run import plan_of_resumed, refuse_with_resume
     from flashbench.revisions import WORKTREE, find, resolve
-    from flashbench.run_reader import load
+    from flashbench.run_reader import load_read_only
 
     spread(context)  # refuses what `run` would
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
     project = find(Path.cwd())
     file = options["resume"] or options["output"]
-    there = load(file) if options["resume"] or (file is not None and file.is_file()) else None
+    there = load_read_only(file) if file and (options["resume"] or file.is_file()) else None
     if options["resume"]:
         assert there is not None
         refuse_with_resume(context)

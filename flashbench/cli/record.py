@@ -50,7 +50,7 @@ def command(
     from flashbench.history.to_asv import keep
     from flashbench.profile.model import is_profile
     from flashbench.revisions import git
-    from flashbench.run_reader import load
+    from flashbench.run_reader import load_read_only
 
     repository = git.root_of(Path.cwd())
     folder = results or repository / ".asv" / "results"
@@ -58,7 +58,7 @@ def command(
         if is_profile(file):
             _keep_profile(file, folder, repository, machine, commit)
             continue
-        run = load(file)
+        run = load_read_only(file)
         wrong = "; ".join(doubts(run))
         if wrong and run.launches and run.pair is None and not anyway:
             raise InvalidInputError(f"{file}: {wrong}; measure again, or keep it with --anyway")

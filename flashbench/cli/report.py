@@ -77,13 +77,13 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
         _prepare(form, output)
     from flashbench.cost.spent import Spent
     from flashbench.reports.chapter import chapter
-    from flashbench.run_reader import load
+    from flashbench.run_reader import load_read_only
     from flashbench.views import frame
 
     ceilings = [one for path in roofs for one in _read_roofs(path)]
     chapters = []
     for path, name in zip(files, _names(files), strict=True):
-        run = load(path)
+        run = load_read_only(path)
         if not run.cases:
             raise NotMeasuredError(f"{path}: nothing to show: it has no case")
         known = [*ceilings, *run.ceilings, *_of_this_machine(run)]

@@ -34,7 +34,8 @@ from flashbench.measuring.same_plan import continued
 from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
-    from flashbench.run_plan import Plan, RunEnd
+    from flashbench.measuring.plan import Plan
+    from flashbench.run_plan import RunEnd
     from flashbench.runfile import RunFile
 
 # With --resume the file says what to measure; only flags that do not change that are allowed.
@@ -174,7 +175,7 @@ def plan_of_resumed(context: click.Context, options: dict[str, Any], run: "RunFi
 
 def plan_of(options: dict[str, Any]) -> "Plan":
     """The plan of these options, without builds."""
-    from flashbench.run_plan import Plan
+    from flashbench.measuring.plan import Plan
 
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")

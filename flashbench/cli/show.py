@@ -34,7 +34,7 @@ VIEWS = ("speedup", "detail")
 )
 def command(file: Path, view: str, plot: bool, **options: Any) -> int:
     from flashbench.other_tools.detect import is_other_tools
-    from flashbench.run_reader import load
+    from flashbench.run_reader import load_read_only
     from flashbench.suites.suite_file import is_suite
     from flashbench.views.of_run import document
 
@@ -50,7 +50,7 @@ def command(file: Path, view: str, plot: bool, **options: Any) -> int:
 
         table = other_tools.series_document(read(file, options["metric"]))
     else:
-        run = load(file)
+        run = load_read_only(file)
         table = document(
             run,
             view=view,

@@ -8,7 +8,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.inputs import descriptor
 from flashbench.other_tools.judge import OtherToolsReport, report_other_tools
 from flashbench.report import Report, report_one, report_two
-from flashbench.run_reader import load
+from flashbench.run_reader import load_read_only
 from flashbench.runfile import RunFile
 from flashbench.suites import suite_file
 from flashbench.suites.judging import report_suite
@@ -72,4 +72,4 @@ def judge(
 
 
 def _run(side: Path | RunFile) -> RunFile:
-    return side if isinstance(side, RunFile) else load(side)
+    return side if isinstance(side, RunFile) else load_read_only(side)

@@ -13,7 +13,8 @@ from threading import Thread
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.fleet.merge import total_costs
 from flashbench.fleet.parts import Parts, budget_flag, over_budget, share
-from flashbench.run_plan import Plan, RunEnd, signals_as_interrupt, signals_ignored
+from flashbench.measuring.plan import Plan
+from flashbench.run_plan import RunEnd, signals_as_interrupt, signals_ignored
 from flashbench.runfile import Costs, RunFile
 from flashbench.shard import Shard, deal
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.fleet.parts import Parts, budget_flag, over_budget
-from flashbench.run_plan import Plan, RunEnd, signals_as_interrupt
+from flashbench.measuring.plan import Plan
+from flashbench.run_plan import RunEnd, signals_as_interrupt
 from flashbench.runfile import RunFile
 
 Tell = Callable[[str], None]

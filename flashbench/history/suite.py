@@ -78,8 +78,8 @@ def measure(device: str) -> None:
     import torch  # imported here, because processes that only serve numbers need none of it
 
     from flashbench.history.commit import installed
+    from flashbench.measuring.plan import Plan
     from flashbench.measuring.progress import Progress
-    from flashbench.run_plan import Plan
     from flashbench.run_plan import measure as measure_plan
 
     if device == "cuda" and not torch.cuda.is_available():

@@ -7,12 +7,12 @@ import numpy as np
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure, LaunchData, baseline_index, collect
 from flashbench.other_tools.benchmarks import SECONDS, BenchmarkSet, BenchmarkTimes, Launches
-from flashbench.run_reader import load
+from flashbench.run_reader import load_read_only
 
 
 def read(path: Path, metric: str | None) -> BenchmarkSet:
     """One benchmark per case and candidate, with the speed-ups over SDPA of the A/B/B/A blocks."""
-    run = load(path)
+    run = load_read_only(path)
     if run.pair is not None:
         raise InvalidInputError(
             f"{path}: holds two builds that were measured together until they were decided; "

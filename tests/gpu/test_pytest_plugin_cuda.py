@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from other_tools.plugin_runs import run_pytest
+from pytest_plugin.runs import run_pytest
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
 

@@ -6,7 +6,7 @@ from flashbench.measuring.retries import Retries
 from flashbench.runfile import Result, Status
 
 
-def history(*results: tuple[str, Status]) -> Retries:
+def retries_of(*results: tuple[str, Status]) -> Retries:
     known = Retries()
     for case, status in results:
         known.add(Result(case=case, candidate="mine", status=status, reason="because"))
@@ -16,11 +16,11 @@ def history(*results: tuple[str, Status]) -> Retries:
 @pytest.mark.parametrize("status", ["unsupported", "wrong"])
 def test_what_cannot_change_is_not_tried_again(status: Status) -> None:
     """A wrong or unsupported case keeps its status and reason in all later launches."""
-    again = history(("a", status)).given_up("a", "mine")
+    again = retries_of(("a", status)).given_up("a", "mine")
     assert again is not None
     assert again.status == status
     assert again.reason == "because (not tried again)"
-    known = history(("a", status))
+    known = retries_of(("a", status))
     known.add(again)
     repeated = known.given_up("a", "mine")
     assert repeated is not None
@@ -30,18 +30,18 @@ def test_what_cannot_change_is_not_tried_again(status: Status) -> None:
 @pytest.mark.parametrize("status", ["error", "crashed", "timeout", "out_of_memory"])
 def test_what_may_be_chance_is_tried_once_more(status: Status) -> None:
     """One failure is followed by a second try, two are enough; other cases are not affected."""
-    assert history(("a", status)).given_up("a", "mine") is None
-    again = history(("a", status), ("a", status)).given_up("a", "mine")
+    assert retries_of(("a", status)).given_up("a", "mine") is None
+    again = retries_of(("a", status), ("a", status)).given_up("a", "mine")
     assert again is not None
     assert again.status == status
-    assert history(("a", status), ("a", status)).given_up("b", "mine") is None
+    assert retries_of(("a", status), ("a", status)).given_up("b", "mine") is None
 
 
 def test_candidate_that_only_hangs_is_given_up() -> None:
     """After four hangs or crashes and nothing else, no further case is tried."""
     hung: list[tuple[str, Status]] = [(case, "timeout") for case in "abcd"]
-    assert history(*hung[:3]).given_up("e", "mine") is None
-    again = history(*hung).given_up("e", "mine")
+    assert retries_of(*hung[:3]).given_up("e", "mine") is None
+    again = retries_of(*hung).given_up("e", "mine")
     assert again is not None
     assert again.status == "timeout"
-    assert history(*hung, ("e", "ok")).given_up("f", "mine") is None
+    assert retries_of(*hung, ("e", "ok")).given_up("f", "mine") is None

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import forks
 import pytest
-from other_tools.plugin_runs import run_pytest
+from pytest_plugin.runs import run_pytest
 
 pytestmark = pytest.mark.slow
 

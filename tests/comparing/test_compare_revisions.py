@@ -87,7 +87,7 @@ def compare(project: Repository):  # type: ignore[no-untyped-def]
 
 def environment(project: Repository) -> dict[str, str]:
     cache, profile = project.root.parent / "cache", project.root.parent / "machine.json"
-    here = str(Path(__file__).parents[1])
+    here = str(Path(__file__).parents[2])
     return os.environ | {
         "FLASHBENCH_CACHE": str(cache),
         "FLASHBENCH_MACHINE": str(profile),

@@ -27,7 +27,7 @@ from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import BuildIdentity, RunFile
 from flashbench.shard import Shard
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CORRECT = "tests.measuring.candidates_for_tests:correct"
 TINY = ["--shape", "1,1,8,32", "--dtype", "fp32", "--threads", "1", "--min-sample", "0.1ms"]
 TINY += ["--samples", "2", "--device", "cpu", "--backends", "default", "--causal", "full"]

@@ -7,7 +7,7 @@ import commands_page
 
 from flashbench.cli import COMMANDS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # Between processes of ours, or from the build to CMake: nobody sets them.
 _OUR_OWN = {"BUILD_DIR", "CCACHE", "COMMIT", "DIRTY", "KEPT_BY", "SOURCE_HASH", "TASK_OF"}
 
