@@ -33,6 +33,8 @@ LENGTHS = [
     (113, 203),
     (128, 217),
     (384, 256),
+    (197, 197),
+    (577, 577),
     (65, 700),
     (640, 128),
     (1023, 1024),
@@ -226,6 +228,46 @@ def test_outliers(head_dim: int, heads: int, causal: Causal, dtype: torch.dtype)
         outliers = 10 * torch.randn_like(x) * (torch.rand(x.shape, device="cuda") < 1e-3)
         tensors.append(x + outliers)
     assert_right(attention(*tensors, **for_ours(causal)), *tensors, causal)
+
+
+@BY_MASK
+@HEADS
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize(("first", "last"), [(-1, -1), (0, 12), (12, 0)], ids=str)
+def test_scores_that_drift(
+    first: float, last: float, head_dim: int, heads: int, causal: Causal, dtype: torch.dtype
+) -> None:
+    """All scores below zero, and scores that grow or shrink from the first key to the last."""
+    q, k, v = qkv(1, heads, 300, 900, head_dim, dtype)
+    factors = torch.linspace(first, last, k.shape[2], device="cuda", dtype=dtype)[:, None]
+    q, k = q.abs(), k.abs() * factors
+    assert_right(attention(q, k, v, **for_ours(causal)), q, k, v, causal)
+
+
+@BY_MASK
+@HEADS
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_a_row_does_not_depend_on_the_others(
+    head_dim: int, heads: int, causal: Causal, dtype: torch.dtype
+) -> None:
+    """Rows keep their bits if those beside them have far larger scores, or none above zero."""
+    q, k, v = qkv(1, heads, 300, 900, head_dim, dtype)
+    out = attention(q, k, v, **for_ours(causal))
+    for others in (40.0, 0.0):
+        changed = q.clone()
+        changed[:, :, 1::2] *= others
+        rows = attention(changed, k, v, **for_ours(causal))[:, :, ::2]
+        assert_same_bits(rows, out[:, :, ::2])
+
+
+@HEADS
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_huge_scores(head_dim: int, heads: int, dtype: torch.dtype) -> None:
+    """Scores of many millions, whose fp32 steps are above 1, still give a mean of the values."""
+    q, k, v = qkv(1, heads, 300, 900, head_dim, dtype)
+    out = attention(1000 * q, 1000 * k, v)
+    assert out.isfinite().all()
+    assert out.abs().max() <= 1.01 * v.abs().max()  # weights are rounded, their sum is not
 
 
 @BY_MASK

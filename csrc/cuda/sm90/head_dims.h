@@ -3,7 +3,8 @@
 // Head dims are rounded up to the next one of the table; the dims past the real one are zeros. Each
 // block has one warpgroup more than the table says (the producer) and an SM to itself; K and V have
 // two stages each, Q has two up to head dim 128. Registers are those of a consumer thread, 168 (128
-// for three) at launch. ptxas 13.0 spills 84 to 148 bytes for head dim 88 on sm_90a, nothing else.
+// for three) at launch. ptxas 13.0 spills 148 to 192 bytes for head dim 88 on sm_90a, and 20 bytes at head
+// dim 64 with 192 rows if the last tiles are divided; nothing else.
 //
 //   head dim               rows x keys  consumers  registers  shared memory
 //   48, 64                  192 x 128       3         160         112 KB

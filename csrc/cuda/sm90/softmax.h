@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <climits>
 #include <cmath>
 
 #include "../constants.h"
@@ -90,13 +91,63 @@ struct RowState {
     }
 };
 
+// The bits of a float as an integer: nonnegative floats are ordered like their bits, negative ones have
+// negative bits. Every score reaches this limit.
+constexpr int kNoLimit = INT_MIN;
+
+// Whether one of a lane's scores reaches the limit, the bits of a positive float or kNoLimit. Hopper
+// compares three integers in one instruction, but only two floats.
+template <int count>
+__device__ __forceinline__ bool reaches(const float (&scores)[count], int limit) {
+    static_assert(count % 4 == 0);
+    int largest = __float_as_int(scores[0]);
+    int other = __float_as_int(scores[1]);
+#pragma unroll
+    for (int i = 2; i + 3 < count; i += 4) {
+        largest = __vimax3_s32(largest, __float_as_int(scores[i]), __float_as_int(scores[i + 1]));
+        other = __vimax3_s32(other, __float_as_int(scores[i + 2]), __float_as_int(scores[i + 3]));
+    }
+    largest = __vimax3_s32(largest, __float_as_int(scores[count - 2]),
+                           __float_as_int(scores[count - 1]));
+    return max(largest, other) >= limit;
+}
+
+// A limit that every score reaches that would move one of the two bases, that is, for which
+// score * scale_log2 > base + kBaseSlack. (Some that move none reach it too.) With a base below
+// 1 - kBaseSlack such a score may be negative, and with one of -inf any will do: no limit then.
+//
+// Why no other score moves a base: let b be the lesser base and s the scale. __fdividef has an error of
+// 2 ulp, so the limit is at most (b (1 - 2^-20) + 7.5) / s * (1 + 2^-22) (1 + 2^-24), and a score below
+// it has s * score, rounded, of at most b (1 - 2^-21) + 7.6 (b + 7.6 if b < 0). The rounded b + 8 is
+// larger: at least b (1 - 2^-24) + 7.9.
+__device__ __forceinline__ int limit_of(const float (&base)[2], float scale_log2) {
+    const float least = fminf(base[0], base[1]);
+    constexpr float kBelow = 1.0f - 1.0f / (1 << 20);
+    const float limit = __fdividef(fmaf(least, kBelow, kBaseSlack - 0.5f), scale_log2);
+    return least >= 1.0f - kBaseSlack ? __float_as_int(limit) : kNoLimit;
+}
+
 // The softmax of fp16 and bf16. The base is the largest score so far * scale_log2, or up to
-// kBaseSlack less.
+// kBaseSlack less, so probabilities are at most 2^8: far below fp16's largest, 65504, and with a
+// rounding error relative to themselves, as the sum's in fp32. A row's base depends on its own scores
+// only; its warp's just decide whether the largest ones are looked for.
 template <typename T, int kKeys>
 struct Softmax : RowState {
+    int limit;  // of the lane's scores: below it, no base moves
+
+    __device__ __forceinline__ void reset(bool fresh) {
+        RowState::reset(fresh);
+        limit = fresh ? kNoLimit : limit;
+    }
+
     // Makes row_base follow the largest score; the sums follow row_base.
     __device__ __forceinline__ void update_base(const float (&scores)[kKeys / 2],
                                                 float scale_log2) {
+        if (!__any_sync(0xffffffffu, reaches(scores, limit))) {
+            rescale[0] = 1.0f;
+            rescale[1] = 1.0f;
+            return;
+        }
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const float largest = largest_of_row(scores, half);
@@ -107,6 +158,7 @@ struct Softmax : RowState {
             rescale[half] = ptx::ex2(old_base - finite_base(half));
             row_sum[half] *= rescale[half];
         }
+        limit = limit_of(row_base, scale_log2);
     }
 
     // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
