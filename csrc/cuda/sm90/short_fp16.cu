@@ -1,5 +1,5 @@
 // The fp16 kernels of sm_90a for short sequences. See short_kernel.h for the method and
-// short_launch.h for the tiles.
+// short_shapes.h for the tiles.
 #include "forward.h"
 #include "short_launch.h"
 

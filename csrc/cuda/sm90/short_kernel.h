@@ -7,7 +7,10 @@
 // hide each other's waits. Products are wgmma; scores, probabilities and output stay in registers; exp
 // is ex2 with scale * log2(e) folded in. V is fetched once K has arrived, the next K once this one is
 // used. ShortTile is in short_tile.h; tiles, registers, shared memory and their choice in
-// short_launch.h.
+// short_shapes.h.
+//
+// A block of which the tile sees only the first part (a diagonal one, or the last one) is computed as if
+// it had fewer keys, by a second copy of the loop's body.
 //
 // With fewer tiles than SMs, the warpgroups of a cluster of two blocks of threads divide the blocks of
 // keys and merge their results at the end (short_merge.h): all SMs have work, and each fetches half of
@@ -37,6 +40,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "../../attention.h"
 #include "../constants.h"
@@ -208,34 +212,47 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
                 key_rows<T>(problem, batch, kv_head, launch.in_vectors.k),
                 first_key, group);
         }
-        part.multiply_keys(shared.query(), shared.key(group));
-        if (more && launch.tensor_maps) {
-            ptx::bar_sync(1 + group, Tile::kGroupThreads);  // all warps are done with K
-            if (leader) {
-                issue_boxes<Tile, kKeys>(shared.key(group), &launch.key, shared.key_full(group),
-                                         (block + kStep) * kKeys, kv_head, batch);
+        const auto compute = [&](auto seen) {
+            constexpr int kSeen = decltype(seen)::value;
+            float scores[kSeen / 2];
+            part.multiply_keys(scores, shared.query(), shared.key(group));
+            if (more && launch.tensor_maps) {
+                ptx::bar_sync(1 + group, Tile::kGroupThreads);  // all warps are done with K
+                if (leader) {
+                    issue_boxes<Tile, kKeys>(shared.key(group), &launch.key,
+                                             shared.key_full(group), (block + kStep) * kKeys,
+                                             kv_head, batch);
+                }
             }
-        }
-        if (warp_row < launch.q_len) {
-            if (first_key + kKeys > k_len || (causal && first_key + kKeys - 1 > part.first_position)) {
-                part.mask(first_key, k_len, causal);
+            if (warp_row < launch.q_len) {
+                if (first_key + kSeen > k_len ||
+                    (causal && first_key + kSeen - 1 > part.first_position)) {
+                    part.mask(scores, first_key, k_len, causal);
+                }
+                part.softmax(scores, launch.scale_log2);
             }
-            part.softmax(launch.scale_log2);
-        }
-        Pair probabilities[kKeys / 4];
-        part.pack(probabilities);
-        if (launch.tensor_maps) {
-            ptx::mbarrier_wait(shared.value_full(group), parity);
+            Pair probabilities[kSeen / 4];
+            part.pack(scores, probabilities);
+            if (launch.tensor_maps) {
+                ptx::mbarrier_wait(shared.value_full(group), parity);
+            } else {
+                load_boxes<Tile, kKeys>(
+                    shared.value(group),
+                    value_rows<T>(problem, batch, kv_head, launch.in_vectors.v), first_key, group);
+            }
+            if (causal && first_key + kKeys - 1 > first_position) {
+                nonfinite |= zero_nonfinite_boxes<Tile>(shared.value(group), group);
+            }
+            part.multiply_values(probabilities, shared.value(group));
+        };
+        // Asked in terms of what lives anyway: end_key would cost registers and spill.
+        const int end_of_few = first_key + Tile::kFewKeys;
+        if (Tile::kFewKeys < kKeys &&
+            (end_of_few >= k_len || (causal && end_of_few >= first_position + Tile::kRows))) {
+            compute(std::integral_constant<int, Tile::kFewKeys>{});
         } else {
-            load_boxes<Tile, kKeys>(
-                shared.value(group),
-                value_rows<T>(problem, batch, kv_head, launch.in_vectors.v),
-                first_key, group);
+            compute(std::integral_constant<int, kKeys>{});
         }
-        if (causal && first_key + kKeys - 1 > first_position) {
-            nonfinite |= zero_nonfinite_boxes<Tile>(shared.value(group), group);
-        }
-        part.multiply_values(probabilities, shared.value(group));
         if (more) {
             ptx::bar_sync(1 + group, Tile::kGroupThreads);  // all warps are done with V
         }

@@ -19,13 +19,16 @@
 namespace flashbench::cuda::sm90 {
 
 // 64 query rows, computed by `groups` warpgroups in each of the `cluster` blocks of threads of a
-// cluster, each with its own blocks of `keys`. `blocks_per_sm` limits the registers.
-template <typename T, int head_dim, int keys, int groups, int cluster, int blocks_per_sm>
+// cluster, each with its own blocks of `keys`. `blocks_per_sm` limits the registers. A block of which no
+// row sees more than the first `few_keys` is computed as if it had only these.
+template <typename T, int head_dim, int keys, int groups, int cluster, int blocks_per_sm,
+          int few_keys = keys>
 struct ShortTile {
     using Type = T;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kRows = 64;
     static constexpr int kKeys = keys;
+    static constexpr int kFewKeys = few_keys;
     static constexpr int kGroups = groups;
     static constexpr int kCluster = cluster;
     static constexpr int kBlocksPerSm = blocks_per_sm;
@@ -38,7 +41,7 @@ struct ShortTile {
     static constexpr int kBoxDims = 64;
     static constexpr int kBoxes = head_dim / kBoxDims;
     static constexpr int kSwizzleBytes = kBoxDims * kElementBytes;
-    static_assert(head_dim % kBoxDims == 0 && keys % 16 == 0);
+    static_assert(head_dim % kBoxDims == 0 && keys % 16 == 0 && few_keys % 16 == 0);
 
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;  // of K or V, one block
@@ -93,7 +96,6 @@ struct ShortPart {
     static constexpr int kKeys = Tile::kKeys;
     static constexpr int kHeadDim = Tile::kHeadDim;
 
-    float scores[kKeys / 2];
     float out[kHeadDim / 2];
     float row_max[2];  // the largest score so far * scale_log2
     float row_sum[2];  // this lane's part
@@ -117,8 +119,10 @@ struct ShortPart {
         return first_position + half * 8 + lane / 4;
     }
 
-    // scores = Q K^T
-    __device__ __forceinline__ void multiply_keys(uint32_t query, uint32_t key) {
+    // scores = Q K^T, for the first 2 * count keys of a block.
+    template <int count>
+    __device__ __forceinline__ void multiply_keys(float (&scores)[count], uint32_t query,
+                                                  uint32_t key) const {
         const SharedOperand<Tile::kSwizzleBytes, 16> a(query);
         const SharedOperand<Tile::kSwizzleBytes, 16> b(key);
         ptx::wgmma_fence();
@@ -126,21 +130,22 @@ struct ShortPart {
         for (int dim = 0; dim < kHeadDim; dim += 16) {
             const int box = dim / Tile::kBoxDims;
             const int offset = dim % Tile::kBoxDims * kElementBytes;
-            Wgmma<T, kKeys>::ss(scores, a.at(box * Tile::kRows * Tile::kSwizzleBytes + offset),
-                                b.at(box * kKeys * Tile::kSwizzleBytes + offset), dim > 0);
+            Wgmma<T, 2 * count>::ss(scores, a.at(box * Tile::kRows * Tile::kSwizzleBytes + offset),
+                                    b.at(box * kKeys * Tile::kSwizzleBytes + offset), dim > 0);
         }
         ptx::wgmma_commit_group();
         ptx::wgmma_wait_group<0>();
         pin(scores);
     }
 
-    // out += P V
-    __device__ __forceinline__ void multiply_values(const Pair (&probabilities)[kKeys / 4],
+    // out += P V, for the first 4 * count keys.
+    template <int count>
+    __device__ __forceinline__ void multiply_values(const Pair (&probabilities)[count],
                                                     uint32_t value) {
         const SharedOperand<Tile::kSwizzleBytes, kKeys * Tile::kSwizzleBytes> b(value);
         ptx::wgmma_fence();
 #pragma unroll
-        for (int block = 0; block < kKeys / 16; ++block) {
+        for (int block = 0; block < count / 4; ++block) {
             Wgmma<T, kHeadDim>::rs(out, probabilities + 4 * block,
                                    b.at(block * 16 * Tile::kSwizzleBytes));
         }
@@ -150,11 +155,13 @@ struct ShortPart {
     }
 
     // Hides the keys from `key_count` on and, if causal, those after each row's own position.
-    __device__ __forceinline__ void mask(int first_key, int key_count, bool causal) {
+    template <int count>
+    __device__ __forceinline__ void mask(float (&scores)[count], int first_key, int key_count,
+                                         bool causal) const {
         // Every row of the warp sees the keys before this one.
         const int seen = (causal ? min(key_count, first_position + 1) : key_count) - first_key;
 #pragma unroll
-        for (int block = 0; block < kKeys / 16; ++block) {
+        for (int block = 0; block < count / 8; ++block) {
             if (16 * block + 16 <= seen) {
                 continue;
             }
@@ -168,7 +175,8 @@ struct ShortPart {
     }
 
     // scores -> probabilities relative to the largest score so far; `out` and the sums follow it.
-    __device__ __forceinline__ void softmax(float scale_log2) {
+    template <int count>
+    __device__ __forceinline__ void softmax(float (&scores)[count], float scale_log2) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int e = 2 * half;
@@ -182,7 +190,7 @@ struct ShortPart {
             float sum = 0.0f;
             float other_sum = 0.0f;
 #pragma unroll
-            for (int n = 0; n < kKeys / 8; ++n) {
+            for (int n = 0; n < count / 4; ++n) {
                 const int i = 4 * n + e;
                 scores[i] = ptx::ex2(fmaf(scores[i], scale_log2, -base));
                 scores[i + 1] = ptx::ex2(fmaf(scores[i + 1], scale_log2, -base));
@@ -199,9 +207,11 @@ struct ShortPart {
     }
 
     // The accumulators of 16 keys are the operand of the next product.
-    __device__ __forceinline__ void pack(Pair (&probabilities)[kKeys / 4]) const {
+    template <int count>
+    __device__ __forceinline__ void pack(const float (&scores)[count],
+                                         Pair (&probabilities)[count / 2]) const {
 #pragma unroll
-        for (int i = 0; i < kKeys / 4; ++i) {
+        for (int i = 0; i < count / 2; ++i) {
             probabilities[i] = Element<T>::pack(scores[2 * i], scores[2 * i + 1]);
         }
     }
