@@ -1,4 +1,4 @@
-// Launches the short kernel with the tile for a problem (short_shapes.h). Included by the dtype units only.
+// Launches the short kernel with the tile of a problem (short_shapes.h). Included by dtype units only.
 #pragma once
 
 #include <cuda_runtime.h>

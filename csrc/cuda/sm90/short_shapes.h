@@ -9,6 +9,7 @@
 //   head dim  when                              keys      groups  cluster  registers  shared memory
 //         64  k_len > 256, tiles at once;
 //             k_len > 1024                      128          2        2        122         105 KB
+//         64  k_len 65 to 80                     80          1        1        104          28 KB
 //         64  k_len <= 64; 128 if causal         64          1        1         96          24 KB
 //         64  k_len <= 112; full and 209 to 224 112          1        1        116          36 KB
 //         64  causal                            128 (64)     1        1        128          40 KB
@@ -22,8 +23,8 @@
 //
 // Measured on an H200, bf16, full / causal, CUDA-graph replays, SDPA's (cuDNN's) time over ours:
 // 1,8,512,64 1.73 / 1.78, 8,12,197,64 1.68 / 1.61, 16,16,256,64 1.15 / 1.23,
-// 8,12,1024,64 1.05 / 1.24, 16,16,577,64 1.24 / 1.18, 1,1,4096,64 2.47 / 2.58,
-// 1,8,512,128 1.63 / 1.79, 8,12,197,128 1.42 / 1.36.
+// 8,12,1024,64 1.05 / 1.24, 16,16,577,64 1.24 / 1.18, 2,10,4096 x 77,64 1.34 / 1.52,
+// 1,1,4096,64 2.47 / 2.58, 1,8,512,128 1.63 / 1.79, 8,12,197,128 1.42 / 1.36.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,8 @@ void take_short_shape(const Attention& problem, int64_t multiprocessors, const T
     if (problem.head_dim <= 64) {
         if (keys > 1024 || (keys > 256 && at_once)) {
             take(ShortShape<64, 128, 2, 2, 1>{});
+        } else if (keys > 64 && keys <= 80) {
+            take(ShortShape<64, 80, 1, 1, 4>{});
         } else if (keys <= 64 || (problem.causal && keys <= 128)) {
             take(ShortShape<64, 64, 1, 1, 5>{});
         } else if (keys <= 112 || (full && keys > 208 && keys <= 224)) {
