@@ -44,8 +44,8 @@ CPU = (
 )
 # One kernel computes everything, in the base revision too, so that the delay affects all cases.
 CUDA_ALWAYS = (
-    "csrc/cuda/dispatch.cu",
-    (("device.compute_capability == 90 &&", "device.compute_capability == 0 &&"),),
+    "csrc/cuda/families.h",
+    (("compute_capability != 90 ||", "compute_capability != 0 ||"),),
 )
 CUDA = (
     "csrc/cuda/sm80/kernel.h",

@@ -14,7 +14,7 @@ from flashbench.scoring import Scoring
 from flashbench.torch_attention import _C, attention
 
 CASES = [
-    # batch, heads, kv heads, q_len, k_len, head_dim; csrc/cuda/dispatch.cu and the launch.h of
+    # batch, heads, kv heads, q_len, k_len, head_dim; csrc/cuda/families.h and the launch.h of
     # each family say which kernel few, some and many tiles have
     (1, 1, 1, 1, 1, 32),
     (1, 2, 1, 130, 141, 64),

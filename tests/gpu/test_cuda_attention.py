@@ -1,7 +1,7 @@
 """The CUDA kernels against float64: every head dim, lengths that find bugs, layouts, NaN and Inf.
 
 Which kernel computes a problem depends on the number of tiles and the length
-(csrc/cuda/dispatch.cu), so most tests run with few, some and many heads, and with long sequences.
+(csrc/cuda/families.h), so most tests run with few, some and many heads, and with long sequences.
 """
 
 import math

@@ -22,7 +22,7 @@ if not torch_attention._C.cuda_dtypes():
 attention = torch_attention.attention
 
 BY_MASK = pytest.mark.parametrize("causal", MASKS, ids=IDS)
-# Few, some and many tiles, and long sequences: each has kernels of its own (csrc/cuda/dispatch.cu).
+# Few, some and many tiles, and long sequences: each has kernels of its own (csrc/cuda/families.h).
 LONG = 25
 HEADS = pytest.mark.parametrize("heads", [3, 20, 300, LONG], ids=["few", "some", "many", "long"])
 # With LONG heads every length is longer by this.

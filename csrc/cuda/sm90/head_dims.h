@@ -26,15 +26,6 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better. Fitted to full
-// 1,8,2048, 2,16,2048, 1,8,4096, 2,10,4096, 1,4,8192 and causal 1,16,4096 at head dim 64; to
-// 4,16,1024, 2,16,4096 and 1,8,16384 at the others.
-constexpr Cost kCost48x192{{1.30, 0.3}, {1.30, 2.4}, 5.5};
-constexpr Cost kCost64x192{{1.44, 0.3}, {1.44, 2.4}, 5.5};
-constexpr Cost kCost64x128{{1.16, 0.7}, {1.10, 1.2}, 4.5};
-constexpr Cost kCost80x192{{1.40, 0.3}, {1.45, 2.05}, 5.5};
-constexpr Cost kCost80x128{{1.35, 0.6}, {1.40, 1.9}, 4.5};
-
 // Those that also store lse: fewer, as each is one more kernel to compile.
 template <typename T>
 void forward_with_lse(const Attention& problem, cudaStream_t stream) {

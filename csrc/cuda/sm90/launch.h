@@ -1,4 +1,4 @@
-// Launches the kernel of a tile, and predicts how long that takes.
+// Launches the kernel of a tile.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,6 +13,7 @@
 #include "../device.h"
 #include "../overlapped.h"
 #include "../rows.h"
+#include "cost.h"
 #include "kernel.h"
 #include "sections.h"
 #include "tail_kernel.h"
@@ -96,50 +97,6 @@ void launch_full(const Attention& problem, const Scratch& scratch, cudaStream_t 
                       kWarpgroup, 0, stream, arguments);
 }
 
-// A tile's time on an H200, in microseconds: `block` per block of keys, plus `tile`.
-struct TileCost {
-    double block;
-    double tile;
-};
-struct Cost {
-    TileCost full;
-    TileCost causal;
-    double launch;
-};
-
-// A launch's time in microseconds: full tiles run in rounds over the SMs; causal ones balance each
-// other, but take at least as long as the longest.
-template <typename Tile>
-double predicted_time(const Attention& problem, const Cost& cost) {
-    const Rounds rounds = rounds_of<Tile>(problem);
-    const double all_blocks = static_cast<double>(rounds.blocks);
-    if (!problem.causal) {
-        const double last = rounds.tail() == 0 ? 0.0
-                            : rounds.divide() ? static_cast<double>(rounds.divided_blocks())
-                                              : all_blocks;
-        const double blocks = static_cast<double>(rounds.whole()) * all_blocks + last;
-        const int64_t tiles = rounds.whole() + (rounds.tail() > 0 ? 1 : 0);
-        return cost.launch + blocks * cost.full.block +
-               static_cast<double>(tiles) * cost.full.tile;
-    }
-    constexpr int rows = Tile::kRows;
-    constexpr int keys = Tile::kKeys;
-    const int64_t heads = problem.batch * problem.heads;
-    const int64_t tiles = rounds.tiles / heads;
-    // Tile i has the blocks that all rows see, plus those up to its last row's position.
-    const double seen_by_all = static_cast<double>(problem.causal_offset) / keys;
-    const double longest = std::min(all_blocks, static_cast<double>(tiles * rows) / keys + seen_by_all);
-    const double most = longest - seen_by_all;
-    const double growing = std::min(static_cast<double>(tiles), most * keys / rows);
-    const double blocks = seen_by_all * static_cast<double>(tiles) +
-                          most * (static_cast<double>(tiles) - growing / 2) +
-                          0.5 * growing;  // the last block of a tile counts whole
-    const auto [block, tile] = cost.causal;
-    const double share = (blocks * block + static_cast<double>(tiles) * tile) *
-                         static_cast<double>(heads) / static_cast<double>(rounds.sms);
-    return cost.launch + std::max(share, longest * block + tile);
-}
-
 template <typename Tile>
 void launch_either(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     problem.causal ? launch<Tile>(problem, stream) : launch_full<Tile>(problem, scratch, stream);
@@ -149,7 +106,8 @@ void launch_either(const Attention& problem, const Scratch& scratch, cudaStream_
 template <typename One, typename Other>
 void launch_faster(const Attention& problem, const Scratch& scratch, cudaStream_t stream,
                    const Cost& one, const Cost& other) {
-    if (predicted_time<One>(problem, one) <= predicted_time<Other>(problem, other)) {
+    if (predicted_time(problem, rounds_of<One>(problem), One::kRows, one) <=
+        predicted_time(problem, rounds_of<Other>(problem), Other::kRows, other)) {
         launch_either<One>(problem, scratch, stream);
     } else {
         launch_either<Other>(problem, scratch, stream);

@@ -1,0 +1,65 @@
+// How long the main kernel takes with one tile or another. Plain C++, so that a test compares it with
+// measurements (tests/kernels/native/check_choice.cpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "../../attention.h"
+#include "tail.h"
+
+namespace flashbench::cuda::sm90 {
+
+// A tile's time on an H200, in microseconds: `block` per block of keys, plus `tile`.
+struct TileCost {
+    double block;
+    double tile;
+};
+struct Cost {
+    TileCost full;
+    TileCost causal;
+    double launch;
+    double divided = 0.0;  // what a divided tail adds to its share of blocks
+};
+
+// A launch's time in microseconds: full tiles run in rounds over the SMs; causal ones balance each
+// other, but take at least as long as the longest.
+inline double predicted_time(const Attention& problem, const Rounds& rounds, int rows,
+                             const Cost& cost) {
+    const double all_blocks = static_cast<double>(rounds.blocks);
+    if (!problem.causal) {
+        const double last = rounds.tail() == 0 ? 0.0
+                            : rounds.divide() ? static_cast<double>(rounds.divided_blocks())
+                                              : all_blocks;
+        const double blocks = static_cast<double>(rounds.whole()) * all_blocks + last;
+        const int64_t tiles = rounds.whole() + (rounds.tail() > 0 ? 1 : 0);
+        return cost.launch + (rounds.divide() ? cost.divided : 0.0) + blocks * cost.full.block +
+               static_cast<double>(tiles) * cost.full.tile;
+    }
+    const double keys = static_cast<double>(rounds.keys);
+    const int64_t heads = problem.batch * problem.heads;
+    const int64_t tiles = rounds.tiles / heads;
+    // Tile i has the blocks that all rows see, plus those up to its last row's position.
+    const double seen_by_all = static_cast<double>(problem.causal_offset) / keys;
+    const double longest = std::min(all_blocks, static_cast<double>(tiles * rows) / keys + seen_by_all);
+    const double most = longest - seen_by_all;
+    const double growing = std::min(static_cast<double>(tiles), most * keys / rows);
+    const double blocks = seen_by_all * static_cast<double>(tiles) +
+                          most * (static_cast<double>(tiles) - growing / 2) +
+                          0.5 * growing;  // the last block of a tile counts whole
+    const auto [block, tile] = cost.causal;
+    const double share = (blocks * block + static_cast<double>(tiles) * tile) *
+                         static_cast<double>(heads) / static_cast<double>(rounds.sms);
+    return cost.launch + std::max(share, longest * block + tile);
+}
+
+// Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better. Those of head dim 64 are
+// fitted to the cells of check_choice.cpp, that of 48 is 64's with blocks a tenth cheaper, the others
+// are fitted to 4,16,1024, 2,16,4096 and 1,8,16384 when every block looked for its largest scores.
+constexpr Cost kCost48x192{{1.14, 2.0}, {1.24, 3.2}, 3.7, 5.0};
+constexpr Cost kCost64x192{{1.27, 2.0}, {1.38, 3.2}, 3.7, 5.0};
+constexpr Cost kCost64x128{{1.07, 1.4}, {1.14, 1.8}, 3.7, 5.0};
+constexpr Cost kCost80x192{{1.40, 0.3}, {1.45, 2.05}, 5.5};
+constexpr Cost kCost80x128{{1.35, 0.6}, {1.40, 1.9}, 4.5};
+
+}  // namespace flashbench::cuda::sm90
