@@ -30,9 +30,16 @@ inline bool is_decode(const Attention& problem, int compute_capability, int64_t 
         return problem.head_dim <= 128 && rows <= 16 && problem.k_len > 256;
     }
     const int64_t tiles = (problem.q_len + 63) / 64 * problem.batch * problem.heads;
-    if (problem.causal && !is_uneven(problem) && problem.head_dim <= 128 && problem.q_len <= 256 &&
-        problem.k_len >= 4096 && 4 * tiles <= multiprocessors) {
-        return true;
+    if (!is_uneven(problem) && problem.q_len <= 256) {
+        const bool eighth = 8 * tiles <= multiprocessors;
+        const bool quarter = 4 * tiles <= multiprocessors;
+        if (!problem.causal && problem.head_dim <= 64 && eighth && problem.k_len >= 8192) {
+            return true;
+        }
+        if (problem.causal && problem.head_dim <= 128 && quarter &&
+            problem.k_len >= (eighth ? 4096 : 8192)) {
+            return true;
+        }
     }
     if (group == 1) {
         const bool few = 4 * problem.batch * problem.heads <= multiprocessors;
@@ -83,8 +90,10 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   9.0        any  full, no GQA, k_len > 512: q_len <= 8; q_len <= 32 and       decode
 //                     k_len > 2048 or heads: 1/4 an SM
 //   9.0      > 128  full, no GQA: q_len <= 8                                     decode
-//   9.0     <= 128  even, q_len <= 256, k_len >= 4096: tiles of 64 rows:         decode
-//                     1/4 an SM
+//   9.0     <= 128  even, q_len <= 256: k_len >= 8192, tiles of 64 rows:         decode
+//                     1/4 an SM; k_len >= 4096, 1/8 an SM
+//   9.0      <= 64  full, q_len <= 256, k_len >= 8192: tiles of 64 rows:         decode
+//                     1/8 an SM
 //   other   <= 128  full: rows <= 16 and k_len > 256                             decode
 //   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
 //   9.0     <= 128  tiles of 64 rows: 1 an SM, unless full, tiles of 128 rows:   sm90, short
@@ -104,8 +113,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //
 // Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM". Causal: keys
 // that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
-// it counts as full too, except for divided tails, which only full calls have (the row of 1/4 an SM).
-// (That row and the one of decode follow from measurements of full calls.)
+// it counts as full too, except for divided tails, which only full calls have (the row of short tiles
+// with 1/4 an SM, which follows from measurements of full calls).
 //
 // The sm90 and decode kernels need at least one key and a positive finite scale.
 inline Kernels kernels_for(const Attention& problem, int compute_capability,
