@@ -136,7 +136,7 @@ def detectable_changes(
     """
     if len(ratios) < 2:
         return {power: np.full(MOST_LAUNCHES, math.inf) for power in POWERS}
-    draws = _unchanged(ratios)
+    draws = unchanged(ratios)
     level, limit = simultaneous_alpha(alpha, family), math.log1p(tolerance)
     changes = _changes(tolerance)
     shifts = np.log1p(changes)
@@ -157,7 +157,7 @@ def attainable_tolerances(ratios: FloatArray, family: int, alpha: float) -> Floa
     attained = np.full(MOST_LAUNCHES, math.inf)
     if len(ratios) < 2:
         return attained
-    draws = _unchanged(ratios)
+    draws = unchanged(ratios)
     level = simultaneous_alpha(alpha, family)
 
     def is_same(rows: FloatArray, limit: float) -> NDArray[np.bool_]:
@@ -170,7 +170,7 @@ def attainable_tolerances(ratios: FloatArray, family: int, alpha: float) -> Floa
     return attained
 
 
-def _unchanged(ratios: FloatArray) -> FloatArray:
+def unchanged(ratios: FloatArray) -> FloatArray:
     """(_DRAWS, MOST_LAUNCHES): launches of comparisons without a change, drawn with replacement."""
     rng = np.random.default_rng(0)  # the same file gives the same table
     return rng.choice(ratios - np.median(ratios), (_DRAWS, MOST_LAUNCHES))

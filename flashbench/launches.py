@@ -2,8 +2,8 @@
 
 The samples of one process resemble each other more than those of the next process, so a launch
 counts once: it is reduced to one number per candidate and case (the median of its samples), and for
-a pair of candidates to one log-ratio (the median over blocks of the log-ratio inside the block,
-which cancels drift during the launch).
+a pair of candidates to one log-ratio (the median over all pairs of samples of one block, which
+cancels drift during the launch).
 """
 
 import math
@@ -27,6 +27,8 @@ _THROTTLED = (
     "throttled"  # not a result's status: the result is correct, but its times were not kept
 )
 _MAX_CELLS = 50_000_000  # 400 MB of float64: a larger file is damaged or hostile
+_MOST_OF_A_BLOCK = 16  # samples: the pairs of more take long, and what they add is little
+_PAIRS_AT_ONCE = 1 << 19  # 4 MB of float64, for the caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Timings with the same layout of samples in blocks. mean_logs: (timings, blocks)."""
+    """Timings with the same layout of samples in blocks: log seconds, (timings, samples) of each
+    block."""
 
     blocks: NDArray[np.int64]
-    mean_logs: FloatArray
+    logs: list[FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,8 @@ class LaunchData:
     def speedups(self, candidate: int, baseline: int) -> FloatArray:
         """(cases, launches): log(baseline time / candidate time); NaN where either is missing.
 
-        The median over the blocks that both have; without common blocks, the difference of medians.
+        The median over all pairs of samples of one block; without common blocks, the difference of
+        medians.
         """
         ratio: FloatArray = self.log_median[baseline] - self.log_median[candidate]
         both = ~np.isnan(ratio)
@@ -154,9 +158,9 @@ class LaunchData:
                 continue
             cells = both & (layout == ours) & (reference_layout == theirs)
             rows, reference_rows = self._row[candidate][cells], self._row[baseline][cells]
-            ratio[cells] = _row_medians(
-                references.mean_logs[np.ix_(reference_rows, there)]
-                - times.mean_logs[np.ix_(rows, here)]
+            ratio[cells] = _shifts(
+                [references.logs[block][reference_rows] for block in there],
+                [times.logs[block][rows] for block in here],
             )
         return ratio
 
@@ -284,11 +288,34 @@ def _median_present(values: FloatArray) -> FloatArray:
 def _in_blocks(logs: FloatArray, blocks: tuple[int, ...]) -> _Layout:
     """logs: (timings, samples). Without block numbers there are no blocks."""
     if not blocks:
-        return _Layout(np.empty(0, dtype=np.int64), logs[:, :0])
+        return _Layout(np.empty(0, dtype=np.int64), [])
     if not 0 <= min(blocks) <= max(blocks) < MAX_COUNT:
         raise InvalidInputError("damaged run file: a block number is not a possible number")
     order = np.argsort(blocks, kind="stable")
-    names, starts, counts = np.unique(
-        np.asarray(blocks)[order], return_index=True, return_counts=True
-    )
-    return _Layout(names, np.add.reduceat(logs[:, order], starts, axis=1) / counts)
+    names, starts = np.unique(np.asarray(blocks)[order], return_index=True)
+    return _Layout(names, [_thinned(logs[:, one]) for one in np.split(order, starts[1:])])
+
+
+def _thinned(logs: FloatArray) -> FloatArray:
+    """(timings, samples): as many quantiles in place of more samples than can be paired."""
+    samples = logs.shape[1]
+    if samples <= _MOST_OF_A_BLOCK:
+        return logs
+    ranks = (np.arange(_MOST_OF_A_BLOCK) + 0.5) / _MOST_OF_A_BLOCK * samples
+    quantiles: FloatArray = np.sort(logs, axis=1)[:, ranks.astype(int)]
+    return quantiles
+
+
+def _shifts(references: list[FloatArray], times: list[FloatArray]) -> FloatArray:
+    """Hodges and Lehmann's estimate of each row's shift, references - times, in blocks: the median
+    of the differences of all pairs of samples of one block. Of each block: (rows, samples)."""
+    pairs = sum(a.shape[1] * b.shape[1] for a, b in zip(references, times, strict=True))
+    shifts = np.empty(len(times[0]))
+    step = max(1, _PAIRS_AT_ONCE // pairs)
+    for some in (slice(at, at + step) for at in range(0, len(shifts), step)):
+        differences = [
+            (a[some, :, None] - b[some, None, :]).reshape(len(shifts[some]), -1)
+            for a, b in zip(references, times, strict=True)
+        ]
+        shifts[some] = _row_medians(np.concatenate(differences, axis=1))
+    return shifts

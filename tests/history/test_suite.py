@@ -49,7 +49,7 @@ def test_seconds_are_the_median_of_each_launch(directory: Path) -> None:
 
 
 def test_ratio_pairs_blocks_of_one_launch(directory: Path) -> None:
-    """A launch's median over its blocks of log mean over SDPA's; a block without pair is out."""
+    """A launch's median over pairs of samples of one block; a block without pair is out."""
     assert suite.ratio(CASE.id, suite.KERNEL) == {"samples": [0.5, 2.44949], "number": 1}
 
 
