@@ -4,7 +4,7 @@ options."""
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar, get_args
 
@@ -17,8 +17,8 @@ from flashbench.errors import FlashbenchError, InvalidInputError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# of options here; candidates may be functions
-_NAMES = {"tests": "pytest", "run_file": "path", "candidates": ""}
+_NAMES = {"tests": "pytest", "run_file": "path"}  # of options here
+_FREE = {"candidates"}  # may be functions
 _HERE: dict[str, click.ParamType[Any]] = {  # where the option has another type, or there is none
     "budget": Duration(),
     "path": PathType(folder=False),
@@ -56,7 +56,7 @@ def checked(
             try:
                 return function(*bound.args, **bound.kwargs)
             except FlashbenchError as error:
-                error.args = (_FLAG.sub(_parameter_of(signature), str(error)),)
+                error.args = (in_parameters(function)(str(error)),)
                 raise
 
         return call
@@ -69,12 +69,29 @@ def project_settings(command: str) -> dict[str, Any]:
 
     Raises InvalidInputError naming file and key.
     """
-    context = _command(command).make_context(command, ["A"])
+    context = _context(command)
     return {
         _NAMES.get(name, name): value
         for name, value in context.params.items()
         if context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
     }
+
+
+def command_options(command: str) -> dict[str, Any]:
+    """All options of the command, by parameter or option: what `project_settings` has, else the
+    default."""
+    return {_NAMES.get(name, name): value for name, value in _context(command).params.items()}
+
+
+def in_parameters(function: Callable[..., Any]) -> Callable[[str], str]:
+    """What puts the parameters of a function in place of the flags in a text."""
+    return partial(_FLAG.sub, _parameter_of(inspect.signature(function)))
+
+
+def _context(name: str) -> click.Context:
+    command = _command(name)
+    needed = [one for one in command.params if isinstance(one, click.Argument) and one.required]
+    return command.make_context(name, ["A"] * len(needed))
 
 
 def _command(name: str) -> click.Command:
@@ -90,7 +107,7 @@ def _options(command: str) -> dict[str, tuple[click.ParamType[Any], bool]]:
     return {
         _NAMES.get(one.name, one.name): (one.type, one.multiple)
         for one in _command(command).params
-        if isinstance(one, click.Option)
+        if isinstance(one, click.Option) and one.name not in _FREE
     }
 
 

@@ -1,62 +1,42 @@
-"""The cases that a call names, or else the settings of the project."""
+"""The plan of a call: the cases that it names, or else the settings of the project."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from flashbench import operations, project_cases
-from flashbench.callables import LAYOUTS
-from flashbench.case import Case, DtypeName
+from flashbench import operations
+from flashbench.case import Case
+from flashbench.cli.measuring import plan_options
 from flashbench.errors import InvalidInputError
-from flashbench.pyproject import find_pyproject, read_pyproject
 
 Cases = str | Case | Sequence[str | Case]
 Causal = Literal["both", "causal", "full", "bottom_right"]
 Layout = Literal["bhsd", "bshd", "sbhd"]
 
 
-def plan_of_cases(
-    operation: operations.Operation,
-    cases: Cases | None,
-    dtypes: Sequence[DtypeName] | None,
-    causal: Causal | None,
-    layout: Layout | None,
-    device: str,
-    own: project_cases.ProjectCases | None = None,
-) -> dict[str, Any]:
-    """The fields of a Plan that say what to measure. own: where nothing is asked, None: the cases
-    of the project. Raises InvalidInputError."""
-    if own is None:
-        file = find_pyproject(Path.cwd())
-        own = project_cases.ANY if file is None else project_cases.read(file, read_pyproject(file))
-    asked = _asked(cases, own)
+def plan_fields(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a Plan that say what to measure, and how. options: of the command, with those
+    that are given; given: what the call names, `cases` among it. Raises InvalidInputError."""
+    if "cases" not in given:
+        return plan_options(dict(options)) | {"command": ()}
+    operation, asked = operations.named(options["operation"]), _listed(given["cases"])
     listed = [found for one in asked if (found := _case(one)) is not None]
-    if listed:
-        if len(listed) < len(asked) or any((dtypes, causal, layout)):
-            raise InvalidInputError(
-                "an id names the whole case: drop shape, preset, dtype, mask and layout"
-            )
-        return {"chosen": listed, "device": listed[0].device, "shapes": []}
-    texts = [str(one) for one in asked]
-    return {
-        "device": device,
-        "shapes": [
-            shape
-            for text in texts
-            for shape in (
-                operation.preset(text) if text in operation.presets else operation.parse(text)
-            )
-        ],
-        "dtypes": list(dtypes or own.dtype) or None,
-        "options": operation.requested(
-            causal or own.causal or "both", layout or own.layout or LAYOUTS[0]
-        ),
-    }
+    fields = {**options, "presets": (), "shapes": ()}
+    if not listed:
+        shapes = [shape for one in asked for shape in _shapes(operation, str(one))]
+        return plan_options(fields) | {"command": (), "shapes": shapes}
+    if len(listed) < len(asked) or given.keys() & {"dtypes", "causal", "layout"}:
+        raise InvalidInputError(
+            "an id names the whole case: drop shape, preset, dtype, mask and layout"
+        )
+    chosen = {"chosen": listed, "shapes": (), "dtypes": None, "options": None}
+    return plan_options({**fields, "device": listed[0].device}) | {"command": (), **chosen}
 
 
-def _asked(cases: Cases | None, own: project_cases.ProjectCases) -> list[str | Case]:
-    if cases is None:
-        return [*own.preset, *own.shape] or ["headline"]
+def _shapes(operation: operations.Operation, text: str) -> Sequence[operations.Sizes]:
+    return operation.preset(text) if text in operation.presets else operation.parse(text)
+
+
+def _listed(cases: Cases) -> list[str | Case]:
     asked = [cases] if isinstance(cases, str | Case) or not isinstance(cases, Iterable) else cases
     asked = list(asked)
     for one in asked:

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from flashbench import defaults, operations
-from flashbench.api.arguments import checked, project_settings
-from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
+from flashbench import defaults
+from flashbench.api.arguments import checked, command_options, in_parameters, project_settings
+from flashbench.api.cases import Cases, Causal, Layout, plan_fields
 from flashbench.api.measuring import finished
 from flashbench.api.run import Run
 from flashbench.api.verdicts import Verdicts
@@ -20,7 +20,6 @@ from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress, Silent, make_progress
 from flashbench.operations.chosen import chosen
-from flashbench.project_cases import ProjectCases
 from flashbench.report import Report
 from flashbench.revisions import WORKTREE
 from flashbench.runfile import Processes, RunFile
@@ -31,6 +30,7 @@ Side = str | Path | Run
 _OF_FILES = {"a", "b", "metric", "tolerance", "confidence", "allow", "progress"}
 _NOT_OF_SUITES = {"metric", "cases", "operation", "dtypes", "causal", "layout", "device", "samples"}
 _NOT_OF_SUITES |= {"min_sample", "seed", "threads", "processes"}
+_OF_BUILDS = ("build_timeout", "retry_build", "even_if_same")
 
 
 @checked("compare")
@@ -84,98 +84,61 @@ def compare(
     """
     given = {name: value for name, value in locals().items() if value is not None}
     settings = project_settings("compare")
-    options: dict[str, Any] = {**settings, **given}
+    said: dict[str, Any] = {**settings, **given}
+    options: dict[str, Any] = {**command_options("compare"), **given}
     for side in (a, WORKTREE if b is None else b):
         if not isinstance(side, str | Path | Run) or side == "":
             raise InvalidInputError(f"{side!r:.80} is no run, file or revision")
     names = [one.path if isinstance(one, Run) else one for one in (a, b) if one is not None]
     asked = {name for name, value in given.items() if value}
-    of_suites = options.get("asv") or options.get("pytest")
+    of_suites = options["asv"] or options["pytest"]
     if of_suites:
         _refuse(asked & _NOT_OF_SUITES, NOT_OF_SUITES)
     elif any(map(is_file, names)):
         _refuse(asked - _OF_FILES, ONLY_REVISIONS)
         require_files(*names)
-        return _judged(a, b, Rule(metric, tolerance, confidence), settings, options)
-    told = make_progress() if progress else Silent()
-    file = Path(options["path"]) if "path" in options else new_run_file("compare")
-    options["launches"] = options.get("launches") or defaults.launches_until_decided(
-        budget="budget" in options
+        rules = Rule(metric, tolerance, confidence), default_rule(settings)
+        return _judged(a, b, rules, against=options["against"], allow=options["allow"])
+    told = make_progress(in_parameters(compare)) if progress else Silent()
+    file = Path(options["path"] or new_run_file("compare"))
+    options["launches"] = said.get("launches") or defaults.launches_until_decided(
+        budget=options["budget"] is not None
     )
+    options["tolerance"] = said.get("tolerance")
     texts = str(a), WORKTREE if b is None else str(b)
     if of_suites:
         return _of_suites(*texts, options, file, told)
-    known = operations.named(chosen(options.get("operation"), of_revisions=True))
-    own = ProjectCases(
-        shape=settings.get("shapes", ()),
-        preset=settings.get("presets", ()),
-        dtype=settings.get("dtypes", ()),
-        causal=settings.get("causal", ""),
-        layout=settings.get("layout", ""),
-    )
-    device = options.get("device", "auto")
-    metric = options.get("metric")
-    plan = Plan(
-        **plan_of_cases(known, cases, dtypes, causal, layout, device, own),
-        candidates=[],
-        launches=options["launches"],
-        samples=options.get("samples", defaults.SAMPLES),
-        min_sample_seconds=options.get("min_sample"),
-        seed=options.get("seed", defaults.SEED),
-        threads=options.get("threads"),
-        timeout_seconds=options.get("timeout", defaults.TIMEOUT_SECONDS),
-        budget_seconds=_budget_seconds(options, device),
-        processes=options.get("processes", "auto"),
-        workers=options.get("workers", "auto"),
-        metrics=[metric] if metric else [],
-        operation=known.name,
-    )
+    options["operation"] = chosen(options["operation"], of_revisions=True)
     request = RevisionRequest(
         *texts,
-        plan,
-        tolerance=options.get("tolerance"),
-        confidence=options.get("confidence", defaults.CONFIDENCE),
-        budget=options.get("budget"),
-        **_of_builds(options),
-        usual_launches="launches" not in given and "launches" not in settings,
+        Plan(
+            **plan_fields(options, given),
+            candidates=[],
+            metrics=[options["metric"]] if options["metric"] else [],
+        ),
+        usual_launches="launches" not in said,
+        **{name: options[name] for name in (*_OF_BUILDS, "tolerance", "confidence", "budget")},
     )
-    with claimed(file, "path=", force=options.get("force", False), tell=told.note) as resumed:
+    with claimed(file, "path=", force=options["force"], tell=told.note) as resumed:
         end = compare_revisions(request, file, "path=", resumed, told, told.note)
     return _of_same(*texts) if end is None else finished(end, file).compare(against="sdpa")
-
-
-def _budget_seconds(options: Mapping[str, Any], device: str) -> float | None:
-    if options.get("budget") is None:
-        return None
-    asked = {name: options.get(name) for name in ("budget", "hourly_rate")}
-    seconds: float | None = price_options(asked | {"device": device})["budget_seconds"]
-    return seconds
-
-
-def _of_builds(options: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("build_timeout", "retry_build", "even_if_same")
-    return {name: options[name] for name in names if name in options}
 
 
 def _of_suites(
     a: str, b: str, options: Mapping[str, Any], file: Path, progress: Progress
 ) -> Verdicts:
-    if options.get("asv") and options.get("pytest"):
+    if options["asv"] and options["pytest"]:
         raise InvalidInputError("asv and pytest are two suites: compare one, then the other")
     request = SuiteRequest(
         a,
         b,
-        options.get("asv") or "",
-        options.get("pytest") or (),
-        tolerance=options.get("tolerance", defaults.TOLERANCE),
-        confidence=options.get("confidence", defaults.CONFIDENCE),
-        launches=options["launches"],
-        timeout=options.get("timeout", defaults.TIMEOUT_SECONDS),
-        budget=_budget_seconds(options, "auto"),
-        **_of_builds(options),
+        options["asv"] or "",
+        options["pytest"],
+        tolerance=options["tolerance"] or defaults.TOLERANCE,
+        budget=price_options({**options, "device": "auto"})["budget_seconds"],
+        **{name: options[name] for name in (*_OF_BUILDS, "confidence", "launches", "timeout")},
     )
-    force = options.get("force", False)
-    end = compare_suites(request, file, progress, Path.cwd(), force=force)
+    end = compare_suites(request, file, progress, Path.cwd(), force=options["force"])
     if end.run is None:
         return _of_same(request.a, request.b)
     if end.interrupted:
@@ -194,11 +157,10 @@ def _of_same(a: str, b: str) -> Verdicts:
 
 
 def _judged(
-    a: Side, b: Side | None, said: Rule, settings: Mapping[str, Any], options: Mapping[str, Any]
+    a: Side, b: Side | None, rules: tuple[Rule, Rule], *, against: str, allow: Collection[str]
 ) -> Verdicts:
-    over, allow = settings.get("against", "sdpa"), options.get("allow", ())
     one, other = _measured(a), None if b is None else _measured(b)
-    found = judge(one, other, said, default_rule(settings), against=over, allow=allow)
+    found = judge(one, other, *rules, against=against, allow=allow)
     if isinstance(found, Report):
         return Verdicts(found)
     return Verdicts(found.report, found)

@@ -4,26 +4,21 @@ import shlex
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from flashbench import defaults, operations
-from flashbench.api.arguments import checked
-from flashbench.api.cases import Cases, Causal, Layout, plan_of_cases
+from flashbench.api.arguments import checked, command_options, in_parameters
+from flashbench.api.cases import Cases, Causal, Layout, plan_fields
 from flashbench.api.run import Run
-from flashbench.callables import OURS
-from flashbench.candidates import baselines, parse_candidate, parse_candidates, require_ours
 from flashbench.case import DtypeName
+from flashbench.cli.building import of_project
+from flashbench.cli.run import plan_of
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import claimed, new_run_file
-from flashbench.measuring.device_seconds import require_start
-from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Silent, make_progress
 from flashbench.measuring.same_plan import continued
 from flashbench.operations.chosen import chosen
-from flashbench.revisions import Project, find
-from flashbench.revisions.announced import build_working_tree, callable_of
-from flashbench.revisions.built import with_builds
 from flashbench.run_plan import RunEnd
 from flashbench.run_plan import measure as measure_plan
 
@@ -39,28 +34,30 @@ def measure(
     dtypes: Sequence[DtypeName] | None = None,
     causal: Causal | None = None,
     layout: Layout | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
-    backends: str = "auto",
-    launches: int = defaults.LAUNCHES,
-    samples: int = defaults.SAMPLES,
+    device: Literal["auto", "cpu", "cuda"] | None = None,
+    backends: str | None = None,
+    launches: int | None = None,
+    samples: int | None = None,
     min_sample: float | None = None,
-    seed: int = defaults.SEED,
+    seed: int | None = None,
     threads: int | None = None,
-    timeout: float = defaults.TIMEOUT_SECONDS,
+    timeout: float | None = None,
     budget: float | None = None,
     path: str | Path | None = None,
-    force: bool = False,
+    force: bool | None = None,
     progress: bool = True,
 ) -> Run:
     """Measure candidates beside the baselines, as `flashbench run` does, and return the run.
 
+    None: what [tool.flashbench.run] of the project here sets, else the default of the command.
+
     candidates: functions, or `module:function`, perhaps as `name=module:function` or by name in a
     mapping; each launch is a process of its own that imports them, so a function must stand in a
-    module, not in a notebook's cell. None: what `flashbench run` measures here: the callable of
-    the project, built from the working tree, else flashbench's own attention. []: the baselines
-    alone. cases: presets ("tiny", "headline"), shapes ("1,8,512,64", "rows=64,dim=128"), or ids as
-    in tables; None, as of dtypes, causal and layout: those of [tool.flashbench.cases], else the
-    headline. min_sample, timeout, budget: seconds; the rest as the options of `flashbench run`.
+    module, not in a notebook's cell. None, without a setting: the callable of the project, built
+    from the working tree, else flashbench's own attention. []: the baselines alone. cases: presets
+    ("tiny", "headline"), shapes ("1,8,512,64", "rows=64,dim=128"), or ids as in tables; None, as of
+    dtypes, causal and layout: the settings, or [tool.flashbench.cases], else the headline.
+    min_sample, timeout, budget: seconds; the rest as the options of `flashbench run`.
 
     path: the run file, saved as it grows, by default bench-<date>-<time>.json; one with the same
     plan is resumed, any other refused, or replaced with `force`. progress: print it on stderr.
@@ -69,28 +66,19 @@ def measure(
     InvalidInputError, and NotMeasuredError if nothing could be measured. A candidate that crashes
     or is wrong raises nothing: the run says so.
     """
-    told = make_progress() if progress else Silent()
-    known, project = operations.named(chosen(operation)), find(Path.cwd())
-    baselines("cpu", backends, known.name)  # reject an unknown name before all else
-    plan = Plan(
-        **plan_of_cases(known, cases, dtypes, causal, layout, device),
-        **_of_candidates(candidates, project, known.name),
-        backends=backends,
-        launches=launches,
-        samples=samples,
-        min_sample_seconds=min_sample,
-        seed=seed,
-        threads=threads,
-        timeout_seconds=timeout,
-        budget_seconds=budget,
-        operation=known.name,
-    )
-    if candidates is None and project is not None:
-        require_start(plan)
-        tree = build_working_tree(project, told.note)
-        plan = with_builds(plan, {plan.candidates[0].name: tree})
-    file = new_run_file("bench") if path is None else Path(path)
-    with claimed(file, "path=", force=force, tell=told.note) as resumed:
+    given = {name: value for name, value in locals().items() if value is not None}
+    options: dict[str, Any] = {**command_options("run"), **given}
+    options["operation"] = chosen(options["operation"])
+    functions = []
+    if candidates is not None:
+        named = _named(candidates)
+        options |= {"candidates": [*map(_text, named)], "baseline_only": not named}
+        functions = [one for _, one in named if not isinstance(one, str)]
+    told = make_progress(in_parameters(measure)) if progress else Silent()
+    plan = of_project(plan_of(options, plan_fields(options, given)), options, told.note)
+    plan = replace(plan, import_root=plan.import_root or _root(functions))
+    file = Path(path or options["output"] or new_run_file("bench"))
+    with claimed(file, "path=", force=options["force"], tell=told.note) as resumed:
         if resumed is not None:
             plan = continued(resumed, plan, file, "path=", told.note)
         return finished(measure_plan(plan, file, told, resumed, check=True), file)
@@ -107,22 +95,6 @@ def finished(end: RunEnd, file: Path) -> Run:
     return run
 
 
-def _of_candidates(
-    candidates: Callables | None, project: Project | None, operation: str
-) -> dict[str, Any]:
-    """The fields of a Plan that say which candidates to measure, without builds."""
-    root = "" if project is None else str(project.import_root)
-    if candidates is None:
-        if project is None:
-            require_ours(operation)
-        only = parse_candidate(OURS) if project is None else callable_of(project)
-        return {"candidates": [only], "import_root": root}
-    named = _named(candidates)
-    texts = [f"{name}={_spec(one)}" if name else _spec(one) for name, one in named]
-    given = [one for _, one in named if not isinstance(one, str)]
-    return {"candidates": parse_candidates(texts), "import_root": root or _root(given)}
-
-
 def _named(candidates: Callables) -> list[tuple[str, str | Callable[..., Any]]]:
     """Names, "" where none is given, and callables."""
     if isinstance(candidates, str) or callable(candidates):
@@ -132,6 +104,12 @@ def _named(candidates: Callables) -> list[tuple[str, str | Callable[..., Any]]]:
     if not isinstance(candidates, Sequence):
         raise InvalidInputError(f"candidates: {candidates!r:.80} is no list")
     return [("", one) for one in candidates]
+
+
+def _text(named: tuple[str, str | Callable[..., Any]]) -> str:
+    """A candidate as the command takes it."""
+    name, one = named
+    return f"{name}={_spec(one)}" if name else _spec(one)
 
 
 def _root(functions: Sequence[Callable[..., Any]]) -> str:

@@ -1,6 +1,6 @@
 """Build revisions for commands that measure them, and report on stderr."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,30 +62,34 @@ def rebuild(
 
 
 def of_project(
-    plan: "Plan", options: dict[str, Any], resumed: "RunFile | None", fleet: str
+    plan: "Plan",
+    options: dict[str, Any],
+    say: Callable[[str], None],
+    resumed: "RunFile | None" = None,
+    fleet: str = "",
 ) -> "Plan":
     """A plan of `run` in the project here: it measures the project's callable, built from the
-    working tree, unless flags or the resumed file name something else, and says so on stderr.
+    working tree, unless flags or the resumed file name something else, and says so.
 
-    fleet: from `spread`; Slurm tasks build where they measure.
+    say: prints a line. fleet: from `spread`; Slurm tasks build where they measure.
     """
     from flashbench.measuring.device_seconds import after_builds, require_start
     from flashbench.revisions import find
     from flashbench.revisions.announced import build_working_tree, callable_of
     from flashbench.revisions.built import with_builds
 
-    say = (lambda text: None) if options["child"] else tell
+    announce = (lambda text: None) if options["child"] else say  # its parent has
     project = find(Path.cwd())
     if resumed is not None:
         trees = [] if _is_whole(plan, resumed) else _of_working_tree(resumed)
     elif options["candidates"] or options["baseline_only"]:
         trees = []
         for candidate in plan.candidates if project else ():
-            say(f"measuring {candidate.name} = {candidate.spec}, as it is imported here")
+            announce(f"measuring {candidate.name} = {candidate.spec}, as it is imported here")
     elif project is None:
         require_ours(plan.operation)
         if not fleet:
-            say("measuring flashbench's own attention: no [tool.flashbench.project] here")
+            announce("measuring flashbench's own attention: no [tool.flashbench.project] here")
         return plan
     else:
         trees = [callable_of(project)]
@@ -95,7 +99,7 @@ def of_project(
         return plan
     require_start(plan)
     built = {
-        one.name: build_working_tree(project, tell, **how_to_build(options))
+        one.name: build_working_tree(project, say, **how_to_build(options))
         if project is not None and resumed is None
         else rebuild(project, one, options, options["resume"])
         for one in trees

@@ -123,7 +123,7 @@ def command(context: click.Context, /, **options: Any) -> int:
         fleet = spread(context)
         if fleet and plan.shard:
             raise InvalidInputError(f"{path} is a shard; merge it first, or resume without {fleet}")
-        plan = of_project(plan, options, None if resume is None else resumed, fleet)
+        plan = of_project(plan, options, tell, None if resume is None else resumed, fleet)
         if resume is None and resumed is not None:
             plan = continued(resumed, plan, path, "-o", tell)
         outcome: RunEnd | None
@@ -173,8 +173,8 @@ def plan_of_resumed(context: click.Context, options: dict[str, Any], run: "RunFi
     return plan
 
 
-def plan_of(options: dict[str, Any]) -> "Plan":
-    """The plan of these options, without builds."""
+def plan_of(options: dict[str, Any], fields: dict[str, Any] | None = None) -> "Plan":
+    """The plan of these options, without builds. fields: in place of those by `plan_options`."""
     from flashbench.measuring.plan import Plan
 
     if options["baseline_only"] and options["candidates"]:
@@ -185,7 +185,7 @@ def plan_of(options: dict[str, Any]) -> "Plan":
     known = [c.name for c in baselines("cuda", "all", operation)]
     _refuse_unknown_columns(known, options, judged=bool(texts))
     return Plan(
-        **plan_options(options),
+        **(fields or plan_options(options)),
         candidates=parse_candidates(texts),
         backends=options["backends"],
         shard=options["shard"],

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Self
 
@@ -10,7 +11,10 @@ from flashbench.render.escape import printable
 
 class Progress:
     """Receives events; entered before the first launch and left after the last. Prints only notes,
-    for logs."""
+    for logs. words: turns a note's flags into what its reader can set."""
+
+    def __init__(self, words: Callable[[str], str] = str) -> None:
+        self._words = words
 
     def __enter__(self) -> Self:
         return self
@@ -29,7 +33,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Print a line: a launch is done, something failed. It may quote a candidate's output."""
-        print(f"flashbench: {printable(text)}", file=sys.stderr, flush=True)
+        print(f"flashbench: {printable(self._words(text))}", file=sys.stderr, flush=True)
 
 
 class Silent(Progress):
@@ -42,10 +46,11 @@ class Silent(Progress):
 class BarProgress(Progress):
     """For a terminal: rich's bar, with what is measured now and the time left."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Callable[[str], str] = str) -> None:
         from rich import progress
         from rich.console import Console
 
+        super().__init__(words)
         self._console = Console(stderr=True)
         self._end: float | None = None  # by the monotonic clock
         self._bar = progress.Progress(
@@ -85,9 +90,10 @@ class BarProgress(Progress):
         self._end = time.monotonic() + left
 
     def note(self, text: str) -> None:
-        self._console.print(f"flashbench: {printable(text)}", markup=False, highlight=False)
+        line = f"flashbench: {printable(self._words(text))}"
+        self._console.print(line, markup=False, highlight=False)
 
 
-def make_progress() -> Progress:
-    """The bar if stderr is a terminal, lines otherwise."""
-    return BarProgress() if sys.stderr.isatty() else Progress()
+def make_progress(words: Callable[[str], str] = str) -> Progress:
+    """The bar if stderr is a terminal, lines otherwise. words: as of `Progress`."""
+    return BarProgress(words) if sys.stderr.isatty() else Progress(words)

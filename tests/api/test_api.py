@@ -18,8 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 import flashbench
+from flashbench.api.arguments import in_parameters
 from flashbench.cli.compare import command
 from flashbench.errors import Exit
+from flashbench.measuring.progress import make_progress
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -312,18 +314,46 @@ def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     assert answer == "42"
 
 
-def test_a_thread_may_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Signals belong to the main thread; a notebook's executor has others."""
+_SETTINGS = """
+[tool.flashbench.run]
+baseline-only = true
+launches = 1
+samples = 4
+min-sample = 2e-4
+output = "t.json"
+device = "cpu"
+hourly-rate = "2eur"
+[tool.flashbench.cases]
+shape = ["1,2,32,16"]
+dtype = ["fp32"]
+causal = "full"
+"""
+
+
+def test_a_thread_may_measure_what_the_settings_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signals belong to the main thread; a notebook's executor has others. [tool.flashbench.run]
+    counts as for the command."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(_SETTINGS)
     found: list[flashbench.Run] = []
-
-    def measure() -> None:
-        found.append(flashbench.measure([], "1,2,32,16", launches=1, path="t.json", **QUICK))
-
-    thread = threading.Thread(target=measure)
+    thread = threading.Thread(target=lambda: found.append(flashbench.measure(progress=False)))
     thread.start()
     thread.join()
-    assert [one.launches for one in found] == [1]
+    (run,) = found
+    assert (run.cases, run.candidates, run.launches) == ([CASE], [], 1)
+    assert (run.path, run.file.settings.samples) == (Path("t.json"), 4)
+    assert run.file.costs.currency == "eur"
+
+
+def test_notes_name_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    """A flag that is a parameter of the function is written as one, another is left."""
+    told = make_progress(in_parameters(flashbench.compare))
+    told.note("--min-sample 5ms helps, `flashbench aa --save` too")
+    assert capsys.readouterr().err == (
+        "flashbench: min_sample 5ms helps, `flashbench aa --save` too\n"
+    )
 
 
 def test_the_import_is_cheap_and_the_names_are_public() -> None:
