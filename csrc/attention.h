@@ -164,7 +164,8 @@ using Scratch = std::function<void*(int64_t bytes)>;
 // The same problem gives the same bits every time, but different bits with and without scratch memory.
 // Throws std::invalid_argument if the problem is not supported, std::runtime_error on a CUDA error.
 void attention(const Attention& problem, const Scratch& scratch, void* stream);
-// Enqueues the gradients: three GPU operations on `stream`, with `scratch`: 16-byte aligned memory of
+// Enqueues the gradients on `stream`: three GPU operations, or four where blocks of threads share the query
+// heads of a group, which sums dk and dv in a fixed order. `scratch`: 16-byte aligned memory of
 // attention_backward_scratch(problem) bytes that nothing else uses until they are done. dk and dv always
 // have the same bits; dq does if `deterministic`, and is slower then.
 // NaN and infinity of queries and keys that the mask hides from each other may reach their gradients.

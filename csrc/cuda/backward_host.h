@@ -24,18 +24,27 @@ int64_t query_tiles_of(const Attention& forward) {
     return (forward.q_len + Tile::kQueries - 1) / Tile::kQueries;
 }
 
-// The scratch memory of a call: lse and delta of every query, dq in fp32, and the turns of a
-// deterministic call. All are words of four bytes.
+template <typename Tile>
+int64_t key_blocks_of(const Attention& forward) {
+    return (forward.k_len + Tile::kKeys - 1) / Tile::kKeys;
+}
+
+// The scratch memory of a call: lse and delta of every query, dq in fp32, the turns of a deterministic
+// call, and dk and dv of parts of groups. All are words of four bytes.
 template <typename Tile>
 struct BackwardScratch {
     float* lse;
     float* delta;
     float* dq;
     unsigned* turns;
+    float* sums;
+
+    static int64_t turns_of(int64_t tiles, bool deterministic) {
+        return deterministic ? (tiles * Tile::kTurns + 3) / 4 * 4 : 0;
+    }
 
     static int64_t words(int64_t tiles, bool deterministic) {
-        return tiles * (2 * Tile::kQueries + Tile::kTileGradients +
-                        (deterministic ? Tile::kTurns : 0));
+        return tiles * (2 * Tile::kQueries + Tile::kTileGradients) + turns_of(tiles, deterministic);
     }
 
     BackwardScratch(void* memory, int64_t tiles, bool deterministic)
@@ -44,14 +53,18 @@ struct BackwardScratch {
           dq(delta + tiles * Tile::kQueries),
           turns(deterministic
                     ? reinterpret_cast<unsigned*>(dq + tiles * Tile::kTileGradients)
-                    : nullptr) {}
+                    : nullptr),
+          sums(dq + tiles * Tile::kTileGradients + turns_of(tiles, deterministic)) {}
 };
 
 template <typename Tile>
-int64_t backward_scratch_bytes(const AttentionBackward& problem) {
+int64_t backward_scratch_bytes(const AttentionBackward& problem, int parts = 1) {
     const Attention& forward = problem.forward;
     const int64_t tiles = query_tiles_of<Tile>(forward) * forward.batch * forward.heads;
-    return 4 * BackwardScratch<Tile>::words(tiles, problem.deterministic);
+    const int64_t sums = parts > 1 ? 2 * parts * forward.batch * forward.kv_heads *
+                                         key_blocks_of<Tile>(forward) * Tile::kKeys * Tile::kHeadDim
+                                   : 0;
+    return 4 * (BackwardScratch<Tile>::words(tiles, problem.deterministic) + sums);
 }
 
 // The grid of the kernels that take one block of threads for each tile of queries of a head.
@@ -62,12 +75,12 @@ inline dim3 query_grid(const BackwardPlan& plan, const Attention& forward) {
 
 // Throws std::invalid_argument if a grid is too small for the problem.
 template <typename Tile>
-BackwardPlan backward_plan(const AttentionBackward& problem, void* scratch) {
+BackwardPlan backward_plan(const AttentionBackward& problem, void* scratch, int parts = 1) {
     const Attention& forward = problem.forward;
     const int64_t heads = forward.batch * forward.heads;
     const int64_t all_kv_heads = forward.batch * forward.kv_heads;
     const int64_t query_tiles = query_tiles_of<Tile>(forward);
-    const int64_t key_blocks = (forward.k_len + Tile::kKeys - 1) / Tile::kKeys;
+    const int64_t key_blocks = key_blocks_of<Tile>(forward);
     constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;
     if (heads > kMaxGridRows || heads * query_tiles > kMost || all_kv_heads * key_blocks > kMost) {
         throw std::invalid_argument("batch * heads, or that times a length, is too large for one "
@@ -82,6 +95,7 @@ BackwardPlan backward_plan(const AttentionBackward& problem, void* scratch) {
     plan.delta = memory.delta;
     plan.dq = memory.dq;
     plan.turns = memory.turns;
+    plan.sums = memory.sums;
     plan.dk = problem.dk;
     plan.dv = problem.dv;
     plan.dk_strides = problem.dk_strides;
@@ -89,6 +103,7 @@ BackwardPlan backward_plan(const AttentionBackward& problem, void* scratch) {
     plan.heads = static_cast<int>(forward.heads);
     plan.kv_heads = static_cast<int>(forward.kv_heads);
     plan.group = static_cast<int>(forward.heads / forward.kv_heads);
+    plan.parts = parts;
     plan.q_len = static_cast<int>(forward.q_len);
     plan.k_len = static_cast<int>(forward.k_len);
     plan.head_dim = static_cast<int>(forward.head_dim);

@@ -37,6 +37,8 @@ struct BackwardPlan {
     bool causal;
     bool dk_vectors;
     bool dv_vectors;
+    int parts;    // of a group's query heads, which blocks of threads share; 1: `sums` is not used
+    float* sums;  // dk and dv of each part of a group, in the order of the kernel's registers
 };
 
 // A tile of queries: its index among those of its head, and of all heads.
@@ -58,24 +60,41 @@ inline int heads_in_backward_section(const Attention& forward, int dims, int64_t
 }
 
 struct KeyBlock {
+    int kind;  // of blocks of threads, each of which sums other gradients
     int index;
     int batch;
     int kv_head;
+    int part;
+    int parts;  // of the group
 
-    __device__ __forceinline__ explicit KeyBlock(const BackwardPlan& plan) {
-        const int section = blockIdx.x / (plan.section * plan.key_blocks);
+    // A grid has a block of threads of each kind for each block of keys and part of a group. In a section
+    // the kinds follow each other, or `alternate`.
+    __device__ __forceinline__ explicit KeyBlock(const BackwardPlan& plan, int kinds = 1,
+                                                 int parts_ = 1, bool alternate = false)
+        : parts(parts_) {
+        const int section = blockIdx.x / (kinds * parts * plan.section * plan.key_blocks);
         const int first_head = section * plan.section;
-        const int in_section = blockIdx.x - first_head * plan.key_blocks;
-        const int heads = min(plan.section, plan.all_kv_heads - first_head);
+        int in_section = blockIdx.x - kinds * parts * first_head * plan.key_blocks;
+        const int heads = min(plan.section, plan.all_kv_heads - first_head) * parts;
+        if (kinds == 1) {
+            kind = 0;
+        } else if (alternate) {
+            kind = in_section % kinds;
+            in_section /= kinds;
+        } else {
+            kind = in_section / (heads * plan.key_blocks);
+            in_section -= kind * heads * plan.key_blocks;
+        }
         index = plan.causal ? in_section / heads : in_section % plan.key_blocks;
-        const int head =
-            first_head + (plan.causal ? in_section % heads : in_section / plan.key_blocks);
+        const int in_heads = plan.causal ? in_section % heads : in_section / plan.key_blocks;
+        part = in_heads % parts;
+        const int head = first_head + in_heads / parts;
         batch = head / plan.kv_heads;
         kv_head = head % plan.kv_heads;
     }
 };
 
-// The tiles of queries that see a block of keys, of one query head of its group after the other.
+// The tiles of queries that see a block of keys, of one query head of its part after the other.
 template <typename Tile>
 struct QueryWalk {
     int first_tile;
@@ -89,9 +108,10 @@ struct QueryWalk {
             plan.causal ? max(0, keys.index * Tile::kKeys - plan.causal_offset) : 0;
         end_tile = plan.query_tiles;
         first_tile = min(first_query / Tile::kQueries, end_tile);
-        left = (end_tile - first_tile) * plan.group;
+        const int heads = plan.group / keys.parts;
+        left = (end_tile - first_tile) * heads;
         tile = first_tile;
-        head = keys.kv_head * plan.group;
+        head = keys.kv_head * plan.group + keys.part * heads;
     }
 
     __device__ __forceinline__ void advance() {

@@ -75,8 +75,13 @@ def e4m3() -> None:
             attention_e4m3(quantized, **mask)
 
 
-# The tiles of csrc/cuda/*/backward_launch.h, with groups, last tiles and more than one block.
-GRADIENT_CASES = [(4, 2, 200, 290, head_dim) for head_dim in (32, 64, 80, 96, 112, 128, 192, 256)]
+# The tiles of csrc/cuda/*/backward_launch.h, with last tiles and several blocks; on Hopper with
+# groups that blocks share and without.
+GRADIENT_CASES = [
+    (heads, kv_heads, 200, 290, head_dim)
+    for head_dim in (32, 64, 80, 96, 112, 128, 160, 192, 256)
+    for heads, kv_heads in ((4, 2), (1, 1))
+]
 
 
 def gradients() -> None:

@@ -8,12 +8,10 @@
 
 #include "../backward_walk.h"
 #include "../constants.h"
-#include "../rows.h"
 #include "../types.h"
+#include "backward_sums.h"
 #include "backward_tile.h"
-#include "epilogue.h"
 #include "ptx.h"
-#include "softmax.h"
 #include "wgmma.h"
 
 namespace flashbench::cuda::sm90 {
@@ -24,7 +22,7 @@ template <typename Tile>
 struct BackwardConsumer {
     using T = typename Tile::Type;
     static constexpr int kQueries = Tile::kQueries;
-    static constexpr int kSumDims = Tile::kSumDims;
+    static constexpr int kHeadDim = Tile::kHeadDim;
     static constexpr int kQueryDims = Tile::kQueryDims;
     using KMajor = SharedOperand<Tile::kSwizzleBytes, 16>;
     using QueryMajor = SharedOperand<Tile::kSwizzleBytes, Tile::kQueryBoxBytes>;
@@ -45,8 +43,8 @@ struct BackwardConsumer {
     Ring<Tile::kStages> dout;
     int buffer = 0;
 
-    float dk[kSumDims / 2];
-    float dv[kSumDims / 2];
+    float dk[kHeadDim / 2];
+    float dv[kHeadDim / 2];
     float scores[kQueries / 2];    // S, then P, then dS
     float products[kQueries / 2];  // dP
     Pair probabilities[kQueries / 4];
@@ -66,17 +64,14 @@ struct BackwardConsumer {
           lane(thread % kWarpSize),
           stored_at(stored_offset()) {
 #pragma unroll
-        for (int i = 0; i < kSumDims / 2; ++i) {
+        for (int i = 0; i < kHeadDim / 2; ++i) {
             dk[i] = 0.0f;
             dv[i] = 0.0f;
         }
     }
 
     __device__ __forceinline__ int first_key() const {
-        return key_block * Tile::kKeys + Tile::first_key(consumer);
-    }
-    __device__ __forceinline__ uint32_t gradients_buffer() const {
-        return shared.gradients(Tile::kSplitDims ? 2 * buffer + consumer : buffer);
+        return key_block * Tile::kKeys + consumer * kGroupRows;
     }
     // Every lane arrives, because each has read lse or delta.
     __device__ __forceinline__ void release(uint32_t barrier) const {
@@ -101,25 +96,25 @@ struct BackwardConsumer {
         ptx::mbarrier_wait(shared.query_full(query.stage), query.parity);
         ptx::wgmma_fence();
         issue_product(scores,
-                      shared.key() + Tile::first_key(consumer) * Tile::kSwizzleBytes,
+                      shared.key() + consumer * kGroupRows * Tile::kSwizzleBytes,
                       shared.query(query.stage));
     }
     __device__ __forceinline__ void issue_products() {
         ptx::mbarrier_wait(shared.dout_full(dout.stage), dout.parity);
         ptx::wgmma_fence();
         issue_product(products,
-                      shared.value() + Tile::first_key(consumer) * Tile::kSwizzleBytes,
+                      shared.value() + consumer * kGroupRows * Tile::kSwizzleBytes,
                       shared.dout(dout.stage));
     }
 
     // d += a b, a from registers, b a tile of Q or dO.
-    __device__ __forceinline__ void issue_sum(float (&d)[kSumDims / 2], const Pair* a,
+    __device__ __forceinline__ void issue_sum(float (&d)[kHeadDim / 2], const Pair* a,
                                               uint32_t b_address) const {
-        const QueryMajor b(b_address + Tile::first_sum_box(consumer) * Tile::kQueryBoxBytes);
+        const QueryMajor b(b_address);
         ptx::wgmma_fence();
 #pragma unroll
         for (int block = 0; block < kQueries / 16; ++block) {
-            Wgmma<T, kSumDims>::rs(d, a + 4 * block, b.at(block * 2 * Tile::kAtomBytes));
+            Wgmma<T, kHeadDim>::rs(d, a + 4 * block, b.at(block * 2 * Tile::kAtomBytes));
         }
         ptx::wgmma_commit_group();
     }
@@ -134,7 +129,7 @@ struct BackwardConsumer {
         issue_sum(dk, gradients, shared.query(query_stage));
     }
     __device__ __forceinline__ void issue_dq() {
-        const Gradients a(gradients_buffer() +
+        const Gradients a(shared.gradients(buffer) +
                           Tile::first_query(consumer) / Tile::kGradientBoxQueries * Tile::kGradientBoxBytes);
         const KeyMajor b(shared.key() + Tile::first_query_box(consumer) * Tile::kKeyBoxBytes);
         ptx::wgmma_fence();
@@ -196,7 +191,7 @@ struct BackwardConsumer {
                 scores[i] *= products[i] - (i % 2 ? delta.y : delta.x);
             }
         }
-        const uint32_t target = gradients_buffer() + stored_at;
+        const uint32_t target = shared.gradients(buffer) + stored_at;
 #pragma unroll
         for (int block = 0; block < kQueries / 16; ++block) {
 #pragma unroll
@@ -213,16 +208,10 @@ struct BackwardConsumer {
     // A buffer of dS is complete once both consumers have stored their keys. Each waits for the other's
     // barrier, and arrives at its own as soon as it has stored.
     __device__ __forceinline__ void announce_gradients() const {
-        if constexpr (!Tile::kSplitDims) {
-            ptx::bar_arrive(kGradientsBarrier + 2 * buffer + consumer, 2 * kWarpgroup);
-        }
+        ptx::bar_arrive(kGradientsBarrier + 2 * buffer + consumer, 2 * kWarpgroup);
     }
     __device__ __forceinline__ void wait_for_gradients() const {
-        if constexpr (Tile::kSplitDims) {
-            ptx::bar_sync(kConsumerBarrier + consumer, kWarpgroup);
-        } else {
-            ptx::bar_sync(kGradientsBarrier + 2 * buffer + (consumer ^ 1), 2 * kWarpgroup);
-        }
+        ptx::bar_sync(kGradientsBarrier + 2 * buffer + (consumer ^ 1), 2 * kWarpgroup);
     }
 
     // Adds this consumer's dq, of the tile in this stage of Q, to that of the other blocks of keys.
@@ -238,13 +227,10 @@ struct BackwardConsumer {
             ptx::bar_sync(kConsumerBarrier + consumer, kWarpgroup);
         }
         float* const target = plan.dq + part * Tile::kQueryGradients + 4 * thread;
-        const int dims = plan.head_dim - Tile::first_query_box(consumer) * Tile::kBoxDims;
 #pragma unroll
         for (int i = 0; i < kQueryDims / 2; i += 4) {
             // The dims after the last are zeros. Where the tile has none, a branch would cost 5 %.
-            if (Tile::kSplitDims
-                    ? 2 * i >= dims
-                    : 2 * i == Tile::kLastQueryDims && consumer == Tile::kConsumers - 1) {
+            if (2 * i == Tile::kLastQueryDims && consumer == Tile::kConsumers - 1) {
                 break;
             }
             ptx::red_add_128(target + i * kWarpgroup, dq[i], dq[i + 1], dq[i + 2], dq[i + 3]);
@@ -273,15 +259,15 @@ struct BackwardConsumer {
     }
 
     __device__ __forceinline__ void store(const KeyBlock& keys) const {
-        store_sum(keys, dv, 1.0f, plan.dv, plan.dv_strides, plan.dv_vectors);
-        store_sum(keys, dk, plan.scale, plan.dk, plan.dk_strides, plan.dk_vectors);
+        store_sum<Tile, KeySum::dv>(*this, keys, dv, 0);
+        store_sum<Tile, KeySum::dk>(*this, keys, dk, 0);
     }
 
 private:
     // stmatrix takes the address of row lane % 8 of matrix lane / 8 of each four: two of keys by two of
     // queries. Chunks of 16 bytes are where TMA's swizzle would put them.
     __device__ __forceinline__ uint32_t stored_offset() const {
-        const int key = Tile::first_key(consumer) + warp * 16 + lane / 8 % 2 * 8 + lane % 8;
+        const int key = consumer * kGroupRows + warp * 16 + lane / 8 % 2 * 8 + lane % 8;
         return key * Tile::kGradientSwizzleBytes + ((lane / 16) ^ (key % 8)) * kChunkBytes;
     }
 
@@ -299,9 +285,6 @@ private:
             pin(products);
             store_gradients();
             announce_gradients();
-            if constexpr (Tile::kSplitDims) {
-                ptx::wgmma_wait_group<0>();  // the registers of P are needed
-            }
             wait_for_gradients();
             issue_dq();
             issue_dk(query.stage);
@@ -373,21 +356,6 @@ private:
     // The lse or delta of this lane's queries 8n + 2 * (lane % 4) and the next.
     __device__ __forceinline__ float2 row_pair(uint32_t rows, int n) const {
         return ptx::ld_shared_float2(rows + (8 * n + 2 * (lane % 4)) * 4);
-    }
-
-    __device__ __forceinline__ void store_sum(const KeyBlock& keys,
-                                              const float (&sum)[kSumDims / 2], float scale,
-                                              void* target, const Strides& strides,
-                                              bool vectors) const {
-        Rows<T> rows = rows_of<T>(target, strides, keys.batch, keys.kv_head, plan.k_len,
-                                  plan.head_dim, vectors);
-        const int first_dim = Tile::first_sum_box(consumer) * Tile::kBoxDims;
-        rows.first += first_dim * rows.dim_stride;
-        rows.head_dim -= first_dim;
-        RowState state;
-        state.warp = warp;
-        state.lane = lane;
-        store_scaled_rows(sum, scale, rows, state, first_key());
     }
 };
 

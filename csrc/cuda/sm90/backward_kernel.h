@@ -40,9 +40,9 @@ struct BackwardLaunch {
 // The producer: one thread copies K and V, then a tile of Q, lse, dO and delta after the other.
 template <typename Tile>
 __device__ __forceinline__ void produce_backward(const BackwardLaunch& launch,
-                                                 const BackwardShared<Tile>& shared) {
+                                                 const BackwardShared<Tile>& shared,
+                                                 const KeyBlock& keys) {
     const BackwardPlan& plan = launch.plan;
-    const KeyBlock keys(plan);
     QueryWalk<Tile> walk(plan, keys);
     if (walk.left == 0) {
         return;
@@ -88,12 +88,16 @@ __device__ __forceinline__ void produce_backward(const BackwardLaunch& launch,
     }
 }
 
-template <typename Tile>
+// `divided`: groups have several parts. A kernel of its own, because the other would have spilled registers.
+template <typename Tile, bool divided>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     backward(const __grid_constant__ BackwardLaunch launch) {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
     const BackwardShared<Tile> shared{
         static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory))};
+    const auto key_block = [&launch] {
+        return KeyBlock(launch.plan, 1, divided ? launch.plan.parts : 1);
+    };
     if (threadIdx.x == 0) {
         shared.init_barriers();
     }
@@ -104,13 +108,13 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (warpgroup == 0) {
         ptx::setmaxnreg_dec<Tile::kProducerRegisters>();
         if (threadIdx.x == 0) {
-            produce_backward<Tile>(launch, shared);
+            produce_backward<Tile>(launch, shared, key_block());
         }
     } else {
         ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
-        BackwardConsumer<Tile> consumer(launch.plan, shared, KeyBlock(launch.plan), warpgroup - 1);
+        BackwardConsumer<Tile> consumer(launch.plan, shared, key_block(), warpgroup - 1);
         consumer.take_all();
-        consumer.store(KeyBlock(launch.plan));
+        consumer.store(key_block());
     }
 }
 

@@ -1,4 +1,4 @@
-// What goes after the backward kernel: dq from its parts.
+// What goes after the backward kernel: dq from its parts, and dk and dv if blocks share a group.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 #include "../backward_prepare.h"
 #include "../constants.h"
 #include "../rows.h"
-#include "backward_tile.h"
+#include "backward_sums.h"
 #include "epilogue.h"
 #include "ptx.h"
 
@@ -48,6 +48,52 @@ __global__ void __launch_bounds__(kRowThreads)
     state.warp = thread / kWarpSize;
     state.lane = thread % kWarpSize;
     store_scaled_rows(values, forward.scale, rows, state, first_row);
+}
+
+// dk or dv of a block of keys: the sum of the parts of a group.
+template <typename Tile, KeySum which>
+__device__ __forceinline__ void store_sum_of_parts(const BackwardPlan& plan, int head) {
+    using T = typename Tile::Type;
+    constexpr int kDims = Tile::kHeadDim <= 128 ? Tile::kHeadDim : Tile::kHeadDim / 2;  // at a time
+    const int consumer = threadIdx.x / kWarpgroup;
+    const int thread = threadIdx.x % kWarpgroup;
+    const auto* parts = reinterpret_cast<const float4*>(
+        parts_of_keys<Tile>(plan, head, blockIdx.x, which, consumer));
+    RowState state;
+    state.warp = thread / kWarpSize;
+    state.lane = thread % kWarpSize;
+    for (int first_dim = 0; first_dim < Tile::kHeadDim; first_dim += kDims) {
+        float sum[kDims / 2] = {};
+        for (int part = 0; part < plan.parts; ++part) {
+            const auto* vectors =
+                parts + (part * Tile::kHeadDim + first_dim) * (kGroupRows / 4) + thread;
+#pragma unroll
+            for (int i = 0; i < kDims / 2; i += 4) {
+                const float4 four = vectors[i / 4 * kWarpgroup];
+                sum[i] += four.x;
+                sum[i + 1] += four.y;
+                sum[i + 2] += four.z;
+                sum[i + 3] += four.w;
+            }
+        }
+        Rows<T> rows = rows_of_keys<T, which>(plan, head / plan.kv_heads, head % plan.kv_heads,
+                                              first_dim);
+        store_scaled_rows(sum, scale_of_keys<which>(plan), rows, state,
+                          blockIdx.x * Tile::kKeys + consumer * kGroupRows);
+    }
+}
+
+// One block of threads for each block of keys of a head, for dk and for dv.
+template <typename Tile>
+__global__ void __launch_bounds__(kRowThreads) store_key_gradients(const BackwardPlan plan) {
+    // This kernel is launched before the one that writes the parts has ended.
+    ptx::griddepcontrol_wait();
+    const int head = blockIdx.y / 2;
+    if (blockIdx.y % 2 == 0) {
+        store_sum_of_parts<Tile, KeySum::dk>(plan, head);
+    } else {
+        store_sum_of_parts<Tile, KeySum::dv>(plan, head);
+    }
 }
 
 }  // namespace flashbench::cuda::sm90

@@ -6,36 +6,34 @@
 #include <cstdint>
 
 #include "../constants.h"
+#include "backward_parts.h"
 #include "ptx.h"
 #include "tile.h"
 
 namespace flashbench::cuda::sm90 {
 
-// A block of threads keeps K and V of `kKeys` keys and walks over tiles of `kQueries` queries. Two
-// consumer warpgroups share the work: to head dim 128, each has 64 of the keys; above it, both have all 64
-// keys and compute the same scores, but each has half of the dims of dk, dv and dq.
+// A block of threads keeps K and V of 128 keys, 64 for each of two consumer warpgroups, and walks over tiles
+// of `kQueries` queries. Above head dim 128, see backward_wide_tile.h.
 //
 // head_dim: the dims that scores sum over, a multiple of 16. Those past the tensor's are zeros.
 template <typename T, int head_dim>
 struct BackwardTile {
-    static_assert(head_dim % 16 == 0 && head_dim <= 256);
+    static_assert(head_dim % 16 == 0 && head_dim <= 128);
     using Type = T;
     static constexpr int kHeadDim = head_dim;
-    static constexpr bool kSplitDims = head_dim > 128;
     static constexpr int kQueries = head_dim <= 64 ? 128 : 64;
     static constexpr int kConsumers = 2;
-    static constexpr int kKeys = kSplitDims ? kGroupRows : kConsumers * kGroupRows;
-    // Whether the scores of the next tile are computed beside the gradients of this one. Wide tiles leave
-    // no registers for it.
-    static constexpr bool kPipelined = head_dim > 64 && !kSplitDims;
+    static constexpr int kKeys = kConsumers * kGroupRows;
+    static constexpr TileSteps kSteps{1, 1};
+    // Whether the scores of the next tile are computed beside the gradients of this one.
+    static constexpr bool kPipelined = head_dim > 64;
     static constexpr int kQueryStages = kPipelined ? 3 : 2;
     static constexpr int kStages = 2;  // of dO
     static constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
     static constexpr int kProducerRegisters = 24;
     static constexpr int kConsumerRegisters = 240;
 
-    // Half of the dims are whole boxes.
-    static constexpr int kBoxDims = kSplitDims && head_dim % 128 != 0 ? 32 : 64;
+    static constexpr int kBoxDims = 64;
     static constexpr int kBoxes = (head_dim + kBoxDims - 1) / kBoxDims;
     static constexpr int kSwizzleBytes = kBoxDims * kElementBytes;
     static constexpr int kAtomBytes = 8 * kSwizzleBytes;
@@ -44,36 +42,29 @@ struct BackwardTile {
     static constexpr int kQueryBytes = kBoxes * kQueryBoxBytes;  // of Q or dO, one stage
     static constexpr int kKeyBytes = kBoxes * kKeyBoxBytes;      // of K or V
     static constexpr int kRowBytes = kQueries * 4;               // of lse or delta, one stage
-    // dS, keys by queries, in boxes. Two buffers, taken in turns; if dims are split, two for each consumer.
+    // dS, keys by queries, in boxes. Two buffers, taken in turns.
     static constexpr int kGradientBoxQueries = 64;
     static constexpr int kGradientSwizzleBytes = kGradientBoxQueries * kElementBytes;
     static constexpr int kGradientBoxBytes = kKeys * kGradientSwizzleBytes;
     static constexpr int kGradientBytes = kKeys * kQueries * kElementBytes;
-    static constexpr int kGradientBuffers = kSplitDims ? 4 : 2;
+    static constexpr int kGradientBuffers = 2;
 
-    // What a consumer has of dk and dv, 64 keys by `kSumDims`, and of dq, 64 queries by `kQueryDims`.
-    static constexpr int kSumDims = kSplitDims ? head_dim / 2 : head_dim;
-    static constexpr int kQueryDims = kSplitDims ? head_dim / 2 : 64;
+    // What a consumer has of dq: 64 queries by `kQueryDims`.
+    static constexpr int kQueryDims = 64;
     static constexpr int kQueryGradients = kGroupRows * kQueryDims;
-    static constexpr int kLastQueryDims =  // of the last consumer if dims are not split; zeros follow
-        kSplitDims || kBoxes == 1 ? kQueryDims : head_dim - kQueryDims;
+    static constexpr int kLastQueryDims =  // of the last consumer; zeros follow
+        kBoxes == 1 ? kQueryDims : head_dim - kQueryDims;
     // Of a tile of queries: floats of dq, and parts that are added to in turns.
     static constexpr int kTileGradients = kConsumers * kQueryGradients;
     static constexpr int kTurns = kConsumers;
     static_assert(kTileGradients == kQueries * kBoxes * kBoxDims);
 
-    // Where a consumer's part begins.
-    static __device__ __forceinline__ int first_key(int consumer) {
-        return kSplitDims ? 0 : consumer * kGroupRows;
-    }
-    static __device__ __forceinline__ int first_sum_box(int consumer) {
-        return kSplitDims ? consumer * kBoxes / 2 : 0;
-    }
+    // Where a consumer's part of dq begins.
     static __device__ __forceinline__ int first_query(int consumer) {
         return kBoxes == 1 ? consumer * kGroupRows : 0;
     }
     static __device__ __forceinline__ int first_query_box(int consumer) {
-        return kBoxes == 1 ? 0 : consumer * (kQueryDims / kBoxDims);
+        return kBoxes == 1 ? 0 : consumer;
     }
 };
 
@@ -150,9 +141,5 @@ private:
         return value_full() + 8 + index * 8;
     }
 };
-
-// Names of bar_sync; 0 is __syncthreads.
-constexpr int kGradientsBarrier = 1;  // + 2 * buffer + consumer: its dS is in shared memory
-constexpr int kConsumerBarrier = 5;   // + consumer: its threads
 
 }  // namespace flashbench::cuda::sm90
