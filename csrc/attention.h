@@ -86,7 +86,7 @@ ByMask by_mask(const Attention& problem);
 // Rows of a head that share one scale in AttentionE4m3.
 constexpr int kE4m3Block = 128;
 
-// Attention of e4m3 tensors, all contiguous, in the layouts of flashbench/fp8.py. An element is its
+// Attention of e4m3 tensors, all contiguous, in the layouts of kernels/fp8.py. An element is its
 // e4m3 value times the scale of its head and block of rows.
 //
 // q: (batch, heads, q_len, width); k: (batch, kv_heads, k_len, width), width 64 or 128;

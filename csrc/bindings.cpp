@@ -1,6 +1,6 @@
 // The Python module flashbench._C.
 //
-// Tensors arrive as addresses, shapes and strides checked by flashbench/torch_attention.py, or, if
+// Tensors arrive as addresses, shapes and strides checked by kernels/torch_attention.py, or, if
 // plain, directly (tensor_call.h). No class is bound, so two builds of this module can be loaded side
 // by side in one process.
 #include <pybind11/pybind11.h>

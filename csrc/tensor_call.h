@@ -17,11 +17,11 @@ namespace flashbench {
 //       nothing, unless the tensors are plain: torch.Tensor itself and no subclass, dense, with every
 //       element in its storage, on the current device, of one supported dtype, with four dimensions
 //       that fit together, and without gradients to record. Also returns None if torch has no exchange
-//       API, and before bind_torch. flashbench/torch_attention.py then explains the problem or computes
+//       API, and before bind_torch. kernels/torch_attention.py then explains the problem or computes
 //       it. Raises RuntimeError on a CUDA error.
 //   plain_memory(x): (address, strides, begin, end) of a plain dense tensor whose elements are all in its
 //       storage, which reaches from `begin` to `end`; strides are in elements. Returns None if only
-//       flashbench/tensor_memory.py can judge.
+//       kernels/tensor_memory.py can judge.
 void add_tensor_call(pybind11::module_& module);
 
 #ifdef FLASHBENCH_CUDA

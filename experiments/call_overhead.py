@@ -16,7 +16,7 @@ from functools import partial
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-import flashbench.torch_attention as torch_attention
+import flashbench.kernels.torch_attention as torch_attention
 
 CASES = {
     "cpu": [(1, 1, 16, 64)],

@@ -12,8 +12,8 @@ import time
 
 import torch
 
-from flashbench import kernel_call
-from flashbench.kernel_call import Scoring
+from flashbench.kernels import kernel_call
+from flashbench.kernels.kernel_call import Scoring
 
 SHAPES = [
     (1, 1, 128, 64),

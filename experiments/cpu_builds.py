@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from flashbench.supported import HEAD_DIM_STEP, MAX_HEAD_DIM, MIN_HEAD_DIM
+from flashbench.kernels.supported import HEAD_DIM_STEP, MAX_HEAD_DIM, MIN_HEAD_DIM
 
 CASES = [
     (1, 8, 8, 1, 512, 64),

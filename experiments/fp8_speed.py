@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from flashbench import attention, fp8
+from flashbench import attention
+from flashbench.kernels import fp8
 from flashbench.operations.attention import truth as reference
 
 SHAPES = [(1, 16, 4096, 64), (1, 16, 16384, 64), (1, 16, 4096, 128), (1, 16, 16384, 128)]

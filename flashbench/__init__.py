@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from flashbench.api.run import Run, load
     from flashbench.api.verdicts import CaseVerdict, Verdicts
     from flashbench.errors import FlashbenchError, InvalidInputError, NotMeasuredError
-    from flashbench.fp8 import attention_e4m3, quantize_e4m3
-    from flashbench.torch_attention import attention
+    from flashbench.kernels.fp8 import attention_e4m3, quantize_e4m3
+    from flashbench.kernels.torch_attention import attention
 
 _PLACES = {
-    "attention": "torch_attention",
-    "attention_e4m3": "fp8",
-    "quantize_e4m3": "fp8",
+    "attention": "kernels.torch_attention",
+    "attention_e4m3": "kernels.fp8",
+    "quantize_e4m3": "kernels.fp8",
     "compare": "api.comparing",
     "measure": "api.measuring",
     "Run": "api.run",

@@ -1,4 +1,4 @@
-"""What the tests of flashbench.fp8 share: inputs, the algorithm in torch, and the rule of right."""
+"""What the tests of `kernels.fp8` share: inputs, the algorithm in torch, and the rule of right."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 from masks import for_reference
 from torch import Tensor
 
-from flashbench import fp8
+from flashbench.kernels import fp8
 from flashbench.operations.attention import truth as reference
 from flashbench.operations.attention.operation import Causal
 

@@ -16,6 +16,7 @@ ALLOWED = {
     "render": "",
     "builds": "",
     "operations": "",
+    "kernels": "",
     "cost": "builds operations stats",
     "": "operations stats",
     "measuring": "builds cost operations render",

@@ -7,7 +7,7 @@ import torch
 @pytest.fixture(params=["fp16", "bf16"])
 def dtype(request: pytest.FixtureRequest) -> torch.dtype:
     """Each dtype that this build holds for CUDA."""
-    from flashbench.torch_attention import _C
+    from flashbench.kernels.torch_attention import _C
 
     if request.param not in _C.cuda_dtypes():
         pytest.skip(f"flashbench._C was built without {request.param}")

@@ -8,10 +8,10 @@ from dataclasses import replace
 import torch
 from torch.nn.attention.bias import CausalVariant
 
-from flashbench import kernel_call
-from flashbench.fp8 import attention_e4m3, quantize_e4m3
-from flashbench.scoring import Scoring
-from flashbench.torch_attention import _C, attention
+from flashbench.kernels import kernel_call
+from flashbench.kernels.fp8 import attention_e4m3, quantize_e4m3
+from flashbench.kernels.scoring import Scoring
+from flashbench.kernels.torch_attention import _C, attention
 
 CASES = [
     # batch, heads, kv heads, q_len, k_len, head_dim; csrc/cuda/families.h and the launch.h of

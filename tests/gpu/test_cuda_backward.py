@@ -12,10 +12,11 @@ from torch import Tensor
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-from flashbench import attention, kernel_call
+from flashbench import attention
 from flashbench.extension import load
+from flashbench.kernels import kernel_call
+from flashbench.kernels.scoring import Scoring
 from flashbench.operations.attention.operation import Causal
-from flashbench.scoring import Scoring
 
 if not load().cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)

@@ -13,7 +13,7 @@ if not torch.cuda.is_available():
 if torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("the e4m3 kernels need a Hopper GPU", allow_module_level=True)
 
-from flashbench import fp8, torch_attention
+from flashbench.kernels import fp8, torch_attention
 from flashbench.measuring.inspect import kernels_of
 from flashbench.operations.attention.operation import Causal
 

@@ -13,7 +13,7 @@ from torch import Tensor
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-from flashbench import torch_attention
+from flashbench.kernels import torch_attention
 from flashbench.operations.attention.operation import Causal
 
 if not torch_attention._C.cuda_dtypes():

@@ -18,7 +18,7 @@ if not torch.cuda.is_available():
 if torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("tails are divided on Hopper GPUs alone", allow_module_level=True)
 
-from flashbench import torch_attention
+from flashbench.kernels import torch_attention
 from flashbench.measuring.inspect import kernels_of
 
 if not torch_attention._C.cuda_dtypes():

@@ -10,10 +10,10 @@ from torch import Tensor
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-from flashbench import torch_attention
+from flashbench.kernels import torch_attention
+from flashbench.kernels.scoring import DTYPE_CODES
 from flashbench.operations.attention import truth as reference
 from flashbench.operations.attention.operation import Causal
-from flashbench.scoring import DTYPE_CODES
 
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)

@@ -12,7 +12,7 @@ import torch
 if not torch.cuda.is_available():
     pytest.skip("torch sees no CUDA device", allow_module_level=True)
 
-from flashbench import torch_attention
+from flashbench.kernels import torch_attention
 
 if torch_attention._C.cuda_dtypes() != ["fp16", "bf16"]:
     pytest.skip("flashbench._C was built without both CUDA dtypes", allow_module_level=True)

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from masks import MASKS
 from torch import Tensor
 
-from flashbench import attention, kernel_call, operations
+from flashbench import attention, operations
 from flashbench.callables import OUR_CALLABLE
 from flashbench.case import DTYPES
 from flashbench.extension import load
+from flashbench.kernels import kernel_call
+from flashbench.kernels.scoring import Scoring
 from flashbench.operations.attention import shapes
 from flashbench.operations.attention.operation import Causal
 from flashbench.revisions.correctness import check_named
-from flashbench.scoring import Scoring
 
 _C = load()
 

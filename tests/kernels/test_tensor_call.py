@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.flop_counter import FlopCounterMode
 
-import flashbench.torch_attention as torch_attention
+import flashbench.kernels.torch_attention as torch_attention
 from flashbench import attention
 from flashbench.operations.attention.operation import Causal
 

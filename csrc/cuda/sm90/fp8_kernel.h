@@ -4,7 +4,7 @@
 // compute 64 query rows each and take turns issuing products. The differences:
 //
 // - wgmma takes 8-bit operands only with k contiguous. So V is transposed, with the keys of each 16 in
-//   an order that makes the rounded accumulators of Q K^T the operand of P V in place (flashbench/fp8.py
+//   an order that makes the rounded accumulators of Q K^T the operand of P V in place (kernels/fp8.py
 //   prepares it). Its dims are ordered so that a lane stores 8 neighbours.
 // - The scales of Q and K are folded into the factor of the exponent, that of V into the addition
 //   below. No operand is multiplied by a scale, so none is rounded again.

@@ -11,7 +11,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
-from flashbench import attention, quantize_e4m3, torch_operators
+from flashbench import attention, quantize_e4m3
+from flashbench.kernels import torch_operators
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 

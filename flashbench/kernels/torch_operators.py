@@ -14,10 +14,10 @@ from torch.utils.flop_counter import (
     sdpa_flop_count,
 )
 
-from flashbench import kernel_call
-from flashbench.gradients import NO_SECOND_DERIVATIVE, backward
-from flashbench.scoring import Scoring
-from flashbench.supported import require_tensors
+from flashbench.kernels import kernel_call
+from flashbench.kernels.gradients import NO_SECOND_DERIVATIVE, backward
+from flashbench.kernels.scoring import Scoring
+from flashbench.kernels.supported import require_tensors
 
 
 @torch.library.custom_op("flashbench::attention", mutates_args=())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from flashbench import fp8
+from flashbench.kernels import fp8
 
 SUBNORMAL_STEP = 2.0**-9
 

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import flashbench.torch_attention as torch_attention
-from flashbench import attention, fp8, tensor_memory
+import flashbench.kernels.torch_attention as torch_attention
+from flashbench import attention
+from flashbench.kernels import fp8, tensor_memory
 
 SHAPE = (1, 2, 5, 64)
 

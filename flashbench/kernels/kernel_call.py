@@ -1,7 +1,7 @@
 """Calls of the extension with torch tensors, forward and backward.
 
-The tensors are plain and fit together (`flashbench.torch_attention` has checked that); here each
-becomes an address and strides, checked against its storage, and outputs are made.
+The tensors are plain and fit together (`torch_attention` has checked that); here each becomes an
+address and strides, checked against its storage, and outputs are made.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from flashbench import cuda_gradients
 from flashbench.extension import load
-from flashbench.scoring import Scoring
-from flashbench.tensor_memory import Memory, memory_of, plain, require_apart, require_new
+from flashbench.kernels import cuda_gradients
+from flashbench.kernels.scoring import Scoring
+from flashbench.kernels.tensor_memory import Memory, memory_of, plain, require_apart, require_new
 
 C = load()
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]

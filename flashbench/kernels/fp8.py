@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from flashbench import gradients
-from flashbench.kernel_call import C as _C
-from flashbench.kernel_call import new_output
-from flashbench.masks import alignment
-from flashbench.supported import HEAD_DIM_STEP, require_options, require_tensors
-from flashbench.tensor_memory import memory_of, plain
+from flashbench.kernels import gradients
+from flashbench.kernels.kernel_call import C as _C
+from flashbench.kernels.kernel_call import new_output
+from flashbench.kernels.masks import alignment
+from flashbench.kernels.supported import HEAD_DIM_STEP, require_options, require_tensors
+from flashbench.kernels.tensor_memory import memory_of, plain
 
 if TYPE_CHECKING:
-    from flashbench.masks import CausalMask
+    from flashbench.kernels.masks import CausalMask
 
 # Rows of a head that share one scale: a tile of the kernel (csrc/cuda/sm90/fp8_tile.h).
 BLOCK = 128

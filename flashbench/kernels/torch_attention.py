@@ -2,9 +2,9 @@
 
 `flashbench._C` is not compiled against torch. It reads plain tensors itself, through torch's DLPack
 exchange API (`csrc/tensor_call.h`): checks, output and launch in one call. This module checks
-everything else, to explain what is wrong (`flashbench.supported`), and passes it on as pointers,
-shapes and strides (`flashbench.kernel_call`), with gradients where they are wanted
-(`flashbench.gradients`). It never falls back to SDPA: what it does not support is an error.
+everything else, to explain what is wrong (`supported`), and passes it on as pointers, shapes and
+strides (`kernel_call`), with gradients where they are wanted (`gradients`). It never falls back to
+SDPA: what it does not support is an error.
 """
 
 import sys
@@ -16,11 +16,11 @@ from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from flashbench import gradients, kernel_call
-from flashbench.kernel_call import C as _C
-from flashbench.masks import alignment
-from flashbench.scoring import Scoring
-from flashbench.supported import (
+from flashbench.kernels import gradients, kernel_call
+from flashbench.kernels.kernel_call import C as _C
+from flashbench.kernels.masks import alignment
+from flashbench.kernels.scoring import Scoring
+from flashbench.kernels.supported import (
     HEAD_DIM_STEP,
     MAX_HEAD_DIM,
     MIN_HEAD_DIM,
@@ -28,10 +28,10 @@ from flashbench.supported import (
     require_options,
     require_tensors,
 )
-from flashbench.tensor_memory import plain
+from flashbench.kernels.tensor_memory import plain
 
 if TYPE_CHECKING:
-    from flashbench.masks import CausalMask
+    from flashbench.kernels.masks import CausalMask
 
 _C.bind_torch(
     Tensor,
@@ -141,7 +141,7 @@ def _as_operator(
     enable_gqa: bool,
 ) -> Tensor:
     """Attention as one operator, of torch.compile's graph or of a count."""
-    from flashbench import torch_operators
+    from flashbench.kernels import torch_operators
 
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         q, k, v = (x.unsqueeze(0) for x in (q, k, v))

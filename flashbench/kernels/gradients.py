@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-from flashbench import kernel_call
-from flashbench.kernel_call import Gradients
-from flashbench.scoring import Scoring
-from flashbench.tensor_memory import plain
+from flashbench.kernels import kernel_call
+from flashbench.kernels.kernel_call import Gradients
+from flashbench.kernels.scoring import Scoring
+from flashbench.kernels.tensor_memory import plain
 
 NO_SECOND_DERIVATIVE = (
     "flashbench.attention has no second derivative; differentiate once, without create_graph, or "

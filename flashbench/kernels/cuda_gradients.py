@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flashbench.scoring import Scoring
+from flashbench.kernels.scoring import Scoring
 
 Gradients = tuple[Tensor, Tensor, Tensor]
 

@@ -6,9 +6,9 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from flashbench.kernel_call import C
-from flashbench.scoring import DTYPE_CODES
-from flashbench.tensor_memory import not_dense
+from flashbench.kernels.kernel_call import C
+from flashbench.kernels.scoring import DTYPE_CODES
+from flashbench.kernels.tensor_memory import not_dense
 
 MIN_HEAD_DIM, MAX_HEAD_DIM, HEAD_DIM_STEP = 32, 256, 8
 NO_DROPOUT = (

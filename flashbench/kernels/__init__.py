@@ -1,0 +1,1 @@
+"""The extension's attention as functions of torch tensors, with gradients."""
