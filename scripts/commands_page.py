@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from flashbench.cli import COMMANDS, cli
-from flashbench.settings import SettingsCommand
+from flashbench.cli.settings import SettingsCommand
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 _HEAD = """\

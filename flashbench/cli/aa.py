@@ -24,13 +24,13 @@ from flashbench.cli.output import deliver, judging_options
 from flashbench.cli.parameter_types import Count
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import interrupted, run_file
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
 from flashbench.measuring.same_plan import continued
 from flashbench.revisions.built import NEW, OLD
 from flashbench.revisions.project import processes_for
 from flashbench.runfile import BuildIdentity, Candidate
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.measuring.plan import Plan

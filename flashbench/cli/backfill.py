@@ -21,12 +21,12 @@ from flashbench.cli.options import (
 )
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.run_file import run_file
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
 from flashbench.measuring.same_plan import continued
 from flashbench.metric import METRICS
 from flashbench.revisions.project import processes_for
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.measuring.plan import Plan

@@ -34,10 +34,10 @@ from flashbench.cli.options import (
 )
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count
+from flashbench.cli.settings import SettingsCommand
 from flashbench.cost.money import Money
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions.project import processes_for
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.bisect.found import Found

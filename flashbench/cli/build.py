@@ -10,8 +10,8 @@ from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import tell
 from flashbench.cli.options import build_options, first_parent_option, jobs_option, table_options
 from flashbench.cli.output import deliver
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.builds import Status

@@ -9,8 +9,8 @@ import click
 from flashbench.cli.options import first_parent_option, table_options
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Number
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.builds.pruning import Entry

@@ -10,10 +10,10 @@ import click
 from flashbench.cli.cloud_plan import effect_of_limits, forecast_there, plan_lines
 from flashbench.cli.measuring import tell
 from flashbench.cli.parameter_types import Count, Dollars, Duration, PathType
+from flashbench.cli.settings import SettingsCommand
 from flashbench.cloud.sky import GPUS
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.render.escape import printable
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.cloud.job import RemoteJob

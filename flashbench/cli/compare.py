@@ -22,9 +22,9 @@ from flashbench.cli.options import (
 )
 from flashbench.cli.output import arranged, deliver, rules_of, wants_times
 from flashbench.cli.parameter_types import Count
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.revisions import WORKTREE
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.other_tools.judge import OtherToolsReport

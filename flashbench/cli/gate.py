@@ -24,11 +24,11 @@ from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Count, Number
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import interrupted
+from flashbench.cli.settings import SettingsCommand
 from flashbench.cost.spent import Spent
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import new_run_file
 from flashbench.revisions import WORKTREE
-from flashbench.settings import SettingsCommand
 
 _DEFAULT_SPEEDS = (0.5, 1.0)
 

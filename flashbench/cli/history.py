@@ -15,8 +15,8 @@ from flashbench.cli.options import (
     tolerance_option,
 )
 from flashbench.cli.output import deliver
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.history.model import Series

@@ -7,8 +7,8 @@ import click
 
 from flashbench.cli.options import FORMATS
 from flashbench.cli.output import deliver
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit
-from flashbench.settings import SettingsCommand
 
 PLANNED = {
     "run": "What `flashbench run` would take.",

@@ -9,10 +9,10 @@ import click
 
 from flashbench.cli.measuring import tell
 from flashbench.cli.parameter_types import Duration
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.preflight import LEVELS, Level, run
 from flashbench.pyproject import read_pyproject
-from flashbench.settings import SettingsCommand
 
 
 class _Preflight(SettingsCommand):

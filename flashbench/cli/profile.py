@@ -23,10 +23,10 @@ from flashbench.cli.options import (
 )
 from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import Duration, PathType
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.metric import metric_of
 from flashbench.operations import parse_case
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.case import Case

@@ -8,8 +8,8 @@ import click
 from flashbench.cli.measuring import tell
 from flashbench.cli.options import all_parents_option, results_option
 from flashbench.cli.parameter_types import PathType
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, NotMeasuredError
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.site.source import Source

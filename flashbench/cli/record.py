@@ -7,8 +7,8 @@ import click
 from flashbench.cli.measuring import tell
 from flashbench.cli.options import results_option
 from flashbench.cli.parameter_types import PathType
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.settings import SettingsCommand
 
 
 @click.command(

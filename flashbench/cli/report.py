@@ -16,11 +16,11 @@ from flashbench.cli.options import decision_options
 from flashbench.cli.output import judging_options
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.report_file import require_writable, write_report
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.inputs import read_input
 from flashbench.run_checks import possible_peaks
 from flashbench.runfile import Ceilings
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.reports.figure import Figure

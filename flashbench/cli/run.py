@@ -28,10 +28,10 @@ from flashbench.cli.options import (
 from flashbench.cli.output import arranged, deliver, wants_times
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.run_file import FREE_ON_RESUME, resumed_plan, run_file
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
 from flashbench.measuring.same_plan import continued
-from flashbench.settings import SettingsCommand
 
 if TYPE_CHECKING:
     from flashbench.measuring.plan import Plan

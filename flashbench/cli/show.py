@@ -8,8 +8,8 @@ import click
 from flashbench.cli.options import arrangement_options, report_options
 from flashbench.cli.output import arranged, deliver, judging_options, wants_times
 from flashbench.cli.parameter_types import PathType
+from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit
-from flashbench.settings import SettingsCommand
 
 VIEWS = ("speedup", "detail")
 

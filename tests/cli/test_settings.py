@@ -8,11 +8,11 @@ import forks
 import pytest
 
 from flashbench.cli.run import command
+from flashbench.cli.settings import defaults
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.pyproject import find_pyproject
-from flashbench.settings import defaults
 
 
 def settings(directory: Path, text: str) -> dict[str, object]:
