@@ -56,7 +56,8 @@ _ROOFS = msgspec.json.Decoder(_Roofs)
     multiple=True,
     metavar="FILE",
     help="Measured peaks for the roofline: `flashbench info --peak --format json`, or a profile; "
-    "repeatable.  [default: those in the run file, else of this machine, if it made the file]",
+    "repeatable.  [default: those in the run file, else of this machine, if it made the file, "
+    "else of a machine.json beside it]",
 )
 @click.option(
     "--format",
@@ -86,7 +87,7 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
         run = load_read_only(path)
         if not run.cases:
             raise NotMeasuredError(f"{path}: nothing to show: it has no case")
-        known = [*ceilings, *run.ceilings, *_of_this_machine(run)]
+        known = [*ceilings, *run.ceilings, *_of_this_machine(run), *_beside(path)]
         judging = judging_options(run, options)
         chapters.append(chapter(name, run, known, against=options["against"], **judging))
     together = None
@@ -152,6 +153,15 @@ def _of_this_machine(run: "RunFile") -> list[Ceilings]:
     if run.environment.hostname != platform.node():
         return []
     return machine.load(machine.path()).ceilings
+
+
+def _beside(path: Path) -> list[Ceilings]:
+    """Those of a machine profile in the run file's folder."""
+    try:
+        found = machine.load(path.with_name("machine.json")).ceilings
+    except InvalidInputError:
+        return []  # another program's, such as asv's
+    return [one for one in found if possible_peaks(one)]
 
 
 def _write_figure(

@@ -57,7 +57,9 @@ def of_run(data: LaunchData, ceilings: Sequence[Ceilings]) -> Figure:
     keys = {device: identify(run.environment, device) for device in {c.device for c in run.cases}}
     known = {one.key: one for one in reversed(ceilings)}
     roofs = {device: known.get((device, *key)) for device, key in keys.items()}
-    return roofline(timed, names, roofs, {device: _named(*key) for device, key in keys.items()})
+    processors = {device: _named(*key) for device, key in keys.items()}
+    elsewhere = [device for device, roof in roofs.items() if roof and roof not in run.ceilings]
+    return roofline(timed, names, roofs, processors, elsewhere)
 
 
 def roofline(
@@ -65,8 +67,10 @@ def roofline(
     names: tuple[str, ...],
     roofs: Mapping[str, Ceilings | None],
     processors: Mapping[str, str],
+    elsewhere: Sequence[str] = (),
 ) -> Figure:
-    """One panel per device and dtype. names: of the candidates; processors: by their device."""
+    """One panel per device and dtype. names: of the candidates; processors: by their device;
+    elsewhere: the devices whose roofs are not the run file's."""
     panels: list[Panel] = []
     notes: list[str] = []
     timed = [one for one in timed if one.case.flops and one.case.bytes]
@@ -87,6 +91,8 @@ def roofline(
             panels.append(_panel(f"{device}, {dtype}", here, names, roof))
         if known and drawn:
             notes.append(_source(known, drawn))
+            if known.measured and device in elsewhere:
+                notes.append("The run file has none: these may be of another machine of that kind.")
         if refuted:
             notes.append(
                 f"No roof for {device} {', '.join(refuted)}: a case ran above the measured peak, "

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
+from flashbench import machine
 from flashbench.cli.report import file_names
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
@@ -300,6 +301,20 @@ def test_measured_roofs_are_drawn(tmp_path: Path) -> None:
     text = forks.run(("report", GOLDEN / "a.json", "--roofs", "others.json"), tmp_path).stdout
     assert "No roof for cpu fp16, fp32: the peaks of Test CPU with 2 threads are not known" in text
     assert '<polyline class="f"' not in text
+
+
+def test_roofs_beside_a_run_file_are_drawn(tmp_path: Path) -> None:
+    """Those of a machine profile in its folder, and the figure says that they are not the file's;
+    another program's machine.json is none."""
+    save(load(GOLDEN / "a.json"), tmp_path / "run.json")
+    beside = tmp_path / "machine.json"
+    beside.write_text('{"machine": "box", "version": 1}')  # asv's
+    assert "No roof for cpu fp16, fp32" in forks.run(("report", "run.json"), tmp_path).stdout
+    beside.unlink()
+    machine.keep(PEAKS, beside)
+    text = forks.run(("report", "run.json"), tmp_path).stdout
+    assert text.count('<polyline class="f"') == 2
+    assert "The run file has none: these may be of another machine of that kind." in text
 
 
 def test_500_cases_can_be_read(tmp_path: Path) -> None:
