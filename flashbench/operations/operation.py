@@ -209,11 +209,6 @@ class Operation:
         sizes = [f"{name} {value}" for name, value in case.sizes.items()]
         return ", ".join([*sizes, *case.options.values(), case.dtype])
 
-    def in_short(self, case: Case) -> str:
-        """`4096,1024 bf16`, without the device."""
-        sizes = ",".join(map(str, case.sizes.values()))
-        return " ".join([sizes, case.dtype, *case.options.values()])
-
     def grid_in_words(self, cases: Sequence[Case]) -> str:
         """The ranges of a grid's sizes, its dtypes and options."""
         parts = [span({case.sizes[name] for case in cases}, name) for name in self.sizes]
@@ -227,7 +222,7 @@ class Operation:
 
     def shape_in_panel(self, case: Case) -> str:
         """The label of a row: what the panel's title leaves out."""
-        return " ".join(f"{name} {value}" for name, value in case.sizes.items())
+        return "-".join(f"{name}{value}" for name, value in case.sizes.items())
 
     shape_caption: str = "A row is a shape."
     # What a figure of scaling has along x, in words; "": it has no such figure.

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from flashbench import operations
 from flashbench.report import Report, report_one
 from flashbench.reports import course, memory, methods, roofline, speedups, times
 from flashbench.reports.figure import Figure
@@ -27,11 +28,12 @@ _SAID: dict[Outcome | None, str] = {
 @dataclass(frozen=True, slots=True)
 class Chapter:
     """name: of the run file; answers: a sentence for each candidate; open: what would decide the
-    cases that are not decided."""
+    cases that are not decided; example: a case's name, and the same in words."""
 
     name: str
     answers: list[str]
     open: list[str]
+    example: tuple[str, str]
     identity: str
     levels: str
     figures: list[Figure]
@@ -61,6 +63,7 @@ def chapter(
         name,
         answers(report) or ["Nothing is judged: times alone."],
         [f"{note.code}: {note.message}" for note in table.notes if note.code in _OPEN],
+        (run.cases[0].id, operations.of(run.cases[0]).in_words(run.cases[0])),
         frame.identity(report)[0],
         frame.levels(report),
         figures(report, ceilings),

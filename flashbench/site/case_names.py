@@ -29,7 +29,6 @@ def in_words(name: str) -> str:
 
 @cache
 def in_short(name: str) -> str:
-    """`1,8,512,64 bf16 causal`: batch, heads, tokens and head dim as in the flag `--shape`, without
-    the device. Other tools' names are unchanged."""
+    """The id without its device, `b1-h8-q512-d64-bf16-causal`. Other tools' names are unchanged."""
     case = known_case(name)
-    return name if case is None else operations.of(case).in_short(case)
+    return name if case is None else name.removesuffix(f"-{case.device}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from flashbench.metric import label_of
 from flashbench.site import profiles
-from flashbench.site.case_names import in_short, in_words
+from flashbench.site.case_names import in_words
 from flashbench.site.commit_pages import speedup_text, value_text
 from flashbench.site.content import CONFIDENCE, Content, Graph, case_page, commit_link, speedup
 from flashbench.site.profiles import Profiled
@@ -56,9 +56,8 @@ class CasePages:
     def _values(self, case: str) -> dict[str, Any]:
         graphs = self._graphs[case]
         return {
-            "title": f"{in_short(case)} on {graphs[0].traits[2]}",
+            "title": case,
             "words": in_words(case),
-            "case": case,
             "confidence": percentage(CONFIDENCE),
             "rows": [self._row(graph) for graph in graphs],
             "changes": [row for graph in graphs for row in self._changes[graph.id]],

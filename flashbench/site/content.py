@@ -17,7 +17,7 @@ from flashbench.history.profiles import Kept
 from flashbench.metric import label_of
 from flashbench.render.escape import printable
 from flashbench.reports.figure import Figure
-from flashbench.site.case_names import baseline_of, in_short, known_case
+from flashbench.site.case_names import baseline_of, known_case
 from flashbench.site.jumps import Jump
 from flashbench.table import Document
 
@@ -45,13 +45,12 @@ class Graph:
 
     @property
     def title(self) -> str:
-        """For readers: the series, the short case name, and where it was measured."""
+        """For readers: the series and where it was measured."""
         one = self.series
         if not one.case:
             return f"{one.name} on {one.machine}"
-        name = " ".join(filter(None, (in_short(one.case), self.traits[2], one.candidate)))
         metric = f", {label_of(one.metric)}," if one.metric else ""
-        return f"{name}{metric} on {one.machine}"
+        return f"{one.case} {one.candidate}{metric} on {one.machine}"
 
     @property
     def judged(self) -> Points:

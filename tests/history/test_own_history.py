@@ -67,7 +67,7 @@ def test_published_whole(environment: dict[str, str], tmp_path: Path) -> None:
         assert ("no setup.py" in text) == (commit in NEVER_BUILT)
         measured = {"cuda": commit in set(LISTED) - set(NEVER_BUILT), "cpu": commit in LISTED_CPU}
         for device, there in measured.items():
-            assert (f"1,8,512,64 bf16 full {device}" in text) == there
+            assert (f"b1-h8-q512-d64-bf16-full-{device}" in text) == there
 
 
 def test_changes_are_at_the_commits_that_made_them(environment: dict[str, str]) -> None:

@@ -217,7 +217,7 @@ def test_an_unknown_operation_has_words() -> None:
     assert case.sizes == {"batch": 1, "dim": 32}
     known = operations.of(case)
     assert known.parts(case)["batch"] == 1
-    assert known.in_short(case) == "1,32 fp16 causal"
+    assert known.in_words(case) == "batch 1, dim 32, causal, fp16"
     assert operations.read_case("tests/test_x.py::test_y[1]") is None
 
 

@@ -77,11 +77,23 @@ def test_a_page_prints_on_a4(narrow: Visit) -> None:
     narrow.resize(320)
 
 
+def test_folded_answers_are_printed(visit: Open) -> None:
+    """On the screen they are a click away."""
+    page = visit("index.html")
+    answer = '<details class="answer"><summary>Which</summary><p>these</p></details>'
+    page.locator("main").evaluate(
+        "(main, html) => main.insertAdjacentHTML('beforeend', html)", answer
+    )
+    assert not page.get_by_text("these", exact=True).is_visible()
+    page.emulate_media(media="print")
+    assert page.get_by_text("these", exact=True).is_visible()
+
+
 # Of the first table: whether cells of the first row are seen whole, and the row's name far right.
 SEEN = """() => {
   const wide = document.querySelector(".wide");
   const box = wide.getBoundingClientRect();
-  const row = [...wide.querySelector("tbody tr").cells];
+  const row = [...wide.querySelector("tbody tr").cells].filter((cell) => cell.checkVisibility());
   const inside = (cell) => {
     const { left, right } = cell.getBoundingClientRect();
     return left >= box.left - 1 && right <= box.right + 1;
@@ -95,12 +107,13 @@ SEEN = """() => {
 @pytest.mark.parametrize("kind", ["commit", "commits", "changes", "machine"])
 def test_a_phone_shows_what_a_table_is_about(visit: Open, kind: str) -> None:
     """Beside the name of a row stands its number, state or verdict; the name stays when the rest
-    is scrolled. Changes are cards: nothing is left to scroll to."""
+    is scrolled. Changes and commits are cards: nothing is left to scroll to."""
     page = visit(PAGES[kind], width=390)
     whole, scrolled, name, last = page.evaluate(SEEN)
     assert whole[:2] == [True, True]
-    assert (scrolled, name, last) == (kind != "changes", True, True)
-    assert all(whole) == (kind == "changes")
+    cards = kind in ("changes", "commits")
+    assert (scrolled, name, last) == (not cards, True, True)
+    assert all(whole) == cards
     second = {"commit": "speed-up", "commits": "state", "changes": "speed", "machine": "verdict"}
     heading = page.locator(".wide thead th").nth(1).text_content()
     assert heading.startswith(second[kind])
@@ -182,7 +195,7 @@ def test_pages_work_without_scripts(browser: Browser, site: Path) -> None:
     page = context.new_page()
     page.goto(f"{site.as_uri()}/{machine_page('box')}")
     assert page.locator("figure.drawn").count() == 1
-    assert page.locator("tbody th").first.text_content() == "1,1,128,64 fp32 full"
+    assert page.locator("tbody th").first.text_content() == "b1-h1-q128-d64-fp32-full"
     page.goto(f"{site.as_uri()}/graphs.html")
     assert "drawn by JavaScript" in page.locator("noscript").text_content()
     context.close()

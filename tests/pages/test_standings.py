@@ -208,7 +208,7 @@ def test_the_front_page_answers_first(tmp_path: Path) -> None:
     said = answers(tmp_path / "b")
     total = len(SAMPLE.graphs)
     assert f"Yes: 1 of {total} series , up to 20 % slower on box, at its last change" in said
-    assert "speed \u00d7 0.800 in 1,8,512,64 fp16 full , eager wall time, on box" in said
+    assert "speed \u00d7 0.800 in b1-h8-q512-d64-fp16-full , eager wall time, on box" in said
     assert "slower in 1 series" in said
     ratio = first.series.ratio
     value = np.append(ratio.value[:-1], 2 * ratio.value[-1])
@@ -218,6 +218,7 @@ def test_the_front_page_answers_first(tmp_path: Path) -> None:
     said = answers(tmp_path / "c")
     fell = f"{100 * (1 - value[-2] / value[-1]):.0f} %"
     assert f"Maybe: 1 of {total} series , up to {fell} slower on box." in said
+    assert '<details class="answer">' in (tmp_path / "c/index.html").read_text()  # is printed
     assert "no tests: a series whose speed never changed can be in them" in said
     assert "Too new to judge , 1 series: slower at the newest commits than just before" in said
     assert f"at {SAMPLE.history.commits[-1].id[:10]}" in said.partition("Too new")[2]
@@ -259,19 +260,19 @@ def test_the_front_page_of_a_tip_that_is_broken_says_so(tmp_path: Path) -> None:
     [
         (
             "b1-h8-q512-d64-bf16-causal-cuda",
-            "1,8,512,64 bf16 causal",
+            "b1-h8-q512-d64-bf16-causal",
             "batch 1, 8 heads, 512 tokens, head dim 64, bf16, causal mask",
         ),
         (
             "b1-h32-g8-q1-k4096-d128-fp16-full-cuda",
-            "b1-h32-g8-q1-k4096-d128 fp16 full",
+            "b1-h32-g8-q1-k4096-d128-fp16-full",
             "batch 1, 32 heads on 8 key heads, 1 query, 4096 keys, head dim 128, fp16, no mask",
         ),
         ("somebody's <case>", "somebody's <case>", ""),
     ],
 )
 def test_a_case_is_said_in_words_and_short(case: str, short: str, words: str) -> None:
-    """Everything in the id; another tool's name is unchanged."""
+    """The id without the device; another tool's name is unchanged."""
     assert (in_short(case), in_words(case)) == (short, words)
 
 

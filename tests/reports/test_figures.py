@@ -96,7 +96,7 @@ def test_families_differ_in_length_alone_where_they_can() -> None:
         attention_case(Shape(4096 // n, 8, 8, n, n, 128), "fp16", False, "cpu") for n in lengths
     ]
     found = dict(families([*loose, *strict]))
-    assert found == {"fp16, full, d64, b1 h8": strict, "fp16, full, d128, h8": loose}
+    assert found == {"fp16, full, d64, b1-h8": strict, "fp16, full, d128, h8": loose}
     for shapes in (GRID, MODELS):
         groups = families(grid(shapes, ("fp16", "bf16"), (False, True), "cuda"))
         members = [case for _, cases in groups for case in cases]

@@ -76,11 +76,8 @@ class AttentionBackward(AttentionForward):
     def in_words(self, case: Case) -> str:
         return f"{super().in_words(case)}, {self._title}"
 
-    def in_short(self, case: Case) -> str:
-        return f"{super().in_short(case).removeprefix(f'{self.name}-')} {self._title}"
-
     def shape_in_panel(self, case: Case) -> str:
-        return super().shape_in_panel(case).removeprefix(f"{self.name.replace('-', ' ')} ")
+        return super().shape_in_panel(case).removeprefix(f"{self.name}-")
 
     @property
     def _title(self) -> str:

@@ -129,9 +129,6 @@ class AttentionForward(Operation):
     def in_words(self, case: Case) -> str:
         return words.in_words(case)
 
-    def in_short(self, case: Case) -> str:
-        return words.in_short(case)
-
     def grid_in_words(self, cases: Sequence[Case]) -> str:
         return words.grid_in_words(cases)
 
@@ -141,8 +138,8 @@ class AttentionForward(Operation):
         return (mask_of(case), head_dim), [words.mask(case), f"head dim {head_dim}"]
 
     def shape_in_panel(self, case: Case) -> str:
-        """Batch, heads, lengths."""
-        return case.id.split(f"-d{case.sizes['head_dim']}-")[0].replace("-", " ")
+        """`b1-h8-q512`: batch, heads, lengths."""
+        return case.id.split(f"-d{case.sizes['head_dim']}-")[0]
 
     def scale(self, case: Case) -> int:
         return case.sizes["k_len"]

@@ -29,15 +29,6 @@ def in_words(case: Case) -> str:
     return ", ".join([*words, *_layout(case, "{} in memory")])
 
 
-def in_short(case: Case) -> str:
-    """`1,8,512,64 bf16 causal`: batch, heads, tokens and head dim as in the flag `--shape`."""
-    shape = Shape(**case.sizes)
-    text = f"{shape.batch},{shape.heads},{shape.q_len},{shape.head_dim}"
-    if (shape.kv_heads, shape.k_len) != (shape.heads, shape.q_len):
-        text = case.id.partition(f"-{case.dtype}-")[0]
-    return " ".join([text, case.dtype, mask(case), *_layout(case)])
-
-
 def grid_in_words(cases: Sequence[Case]) -> str:
     """The ranges of a grid's sizes, its dtypes and masks."""
     shapes = [Shape(**case.sizes) for case in cases]
@@ -59,7 +50,7 @@ def family(case: Case, *, strict: bool) -> tuple[str, ...]:
     along the length would rise and fall with the work."""
     s = Shape(**case.sizes)
     queries = "" if s.q_len == s.k_len else f"q{s.q_len}" if s.q_len < 32 else "queries < keys"
-    heads = f"b{s.batch} " * strict + f"h{s.heads}" + f" g{s.kv_heads}" * (s.kv_heads != s.heads)
+    heads = f"b{s.batch}-" * strict + f"h{s.heads}" + f"-g{s.kv_heads}" * (s.kv_heads != s.heads)
     alike = " ".join([mask(case), *_layout(case)])
     return alike, f"d{s.head_dim}", queries, heads
 
