@@ -21,7 +21,7 @@ from families import judge_family, rate
 from simulated_noise import FloatArray, drift
 
 from flashbench import runfile
-from flashbench.launches import baseline_index, collect
+from flashbench.launches import baseline_index, launch_data
 from flashbench.verdict import Outcome
 
 WITHIN = 0.005  # of a case in a launch, sd of the median's log
@@ -102,7 +102,7 @@ def stop(ratios: FloatArray) -> list[int]:
 def spread(files: Sequence[Path]) -> None:
     print(f"| file | case | launches | direct, sd % | tied, sd % | both, % |\n{'|---' * 6}|")
     for file in files:
-        data = collect(runfile.load(file))
+        data = launch_data(runfile.load(file))
         assert data.run.pair is not None
         sides = [data.candidate_index[name] for name in (data.run.pair.old, data.run.pair.new)]
         names = [data.run.candidates[side].name for side in sides]

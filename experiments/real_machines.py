@@ -13,7 +13,7 @@ import numpy as np
 
 from flashbench import runfile
 from flashbench.aa import compare_with_itself
-from flashbench.launches import collect
+from flashbench.launches import launch_data
 from flashbench.pairing import of_builds
 from flashbench.report import report_one
 from flashbench.stats.order import launch_correlation
@@ -47,7 +47,7 @@ def main() -> None:
 def self_comparison(file: Path) -> list[object]:
     run = runfile.load(file)
     run.launches = [launch for launch in run.launches if launch.complete]
-    found = compare_with_itself(collect(run), LAUNCHES, 0.01, 0.05)
+    found = compare_with_itself(launch_data(run), LAUNCHES, 0.01, 0.05)
     plans = [noise.launches_for(0.02, 0.8) for noise in found.cases]
     half = sorted(plan or 10**9 for plan in plans)[len(plans) // 2]
     return [
@@ -65,7 +65,7 @@ def self_comparison(file: Path) -> list[object]:
 
 def correlation(run: runfile.RunFile) -> float:
     """Of neighbouring launches over all cases, significant or not."""
-    sides = [pairing.sides[0] for pairing in of_builds(collect(run), 0.01) if pairing.sides]
+    sides = [pairing.sides[0] for pairing in of_builds(launch_data(run), 0.01) if pairing.sides]
     return launch_correlation(np.stack([side[: min(map(len, sides))] for side in sides]), 1.0)
 
 

@@ -165,7 +165,7 @@ class LaunchData:
         return ratio
 
 
-def collect(run: RunFile, metric: str | None = None) -> LaunchData:
+def launch_data(run: RunFile, metric: str | None = None) -> LaunchData:
     """Reduce `run` to one number per launch; metric None: the default of each case's device."""
     cases = {case.id: index for index, case in enumerate(run.cases)}
     candidates = {candidate.name: index for index, candidate in enumerate(run.candidates)}

@@ -17,7 +17,13 @@ from flashbench.comparison import (
     looks,
 )
 from flashbench.errors import InvalidInputError
-from flashbench.launches import LaunchData, baseline_index, baselines_of, collect, own_candidates
+from flashbench.launches import (
+    LaunchData,
+    baseline_index,
+    baselines_of,
+    launch_data,
+    own_candidates,
+)
 from flashbench.pairing import BEST
 from flashbench.runfile import Candidate, RunFile
 from flashbench.stats.shift import Shift
@@ -73,7 +79,7 @@ def report_one(
         if against == BEST:
             raise InvalidInputError("--against best is not for a comparison of two builds")
         return report_builds(run, metric=metric, tolerance=tolerance, alpha=alpha)
-    data = collect(run, metric)
+    data = launch_data(run, metric)
     comparisons: list[Comparison] = []
     best: list[Comparison] = []
     if own_candidates(run) and baseline_index(run) is not None:
@@ -103,7 +109,7 @@ def report_builds(
     alpha: float = defaults.ALPHA,
 ) -> Report:
     """Judge the new build of a run file's pair against the old one."""
-    data = collect(run, metric)
+    data = launch_data(run, metric)
     comparisons = between_builds(data, alpha, tolerance)
     caveats = _caveats(data, "")
     assert run.pair is not None
@@ -133,7 +139,7 @@ def report_two(
                 "compare it alone"
             )
     caveats = _machines(a, b, allow)
-    data = collect(a, metric), collect(b, metric)
+    data = launch_data(a, metric), launch_data(b, metric)
     caveats += _caveats(data[0], "A: ") + _caveats(data[1], "B: ")
     comparisons = between_runs(*data, alpha, tolerance)
     caveats += _clocks(a, b) + _control_moved(comparisons, tolerance)

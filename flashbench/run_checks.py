@@ -6,7 +6,7 @@ from flashbench.baseline_names import baseline_beside, is_baseline_name
 from flashbench.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from flashbench.runfile import Ceilings, Launch, Result, RunFile, Settings
+    from flashbench.runfile import Ceilings, Launch, Result, RunFile, RunSettings
 
 # A time outside a picosecond to thirty years means damage.
 MIN_SECONDS, MAX_SECONDS = 1e-12, 1e9
@@ -92,7 +92,7 @@ def _check_seconds(launch: "Launch", name: str) -> None:
             raise _damaged(name, f"a launch's {what} is not a possible time")
 
 
-def _check_settings(settings: "Settings", name: str) -> None:
+def _check_settings(settings: "RunSettings", name: str) -> None:
     """Check numbers that a resumed run would count to, or wait for."""
     budget = settings.budget_seconds
     possible = {

@@ -79,21 +79,21 @@ def measure(
     plan = _warmed_up(plan, progress)
     before = [launch.index for launch in resumed.launches] if resumed is not None else []
     scheduler = Scheduler(plan, path, progress, resumed, settled, check=check)
-    outcome = RunEnd(None)
+    end = RunEnd(None)
     with progress:
         try:
-            _run(scheduler, outcome)
+            _run(scheduler, end)
         except UnprovenError as error:
             raise UnprovenError(
                 f"no proof that revisions in one process run their own code: {error}; measure "
                 "into a new file with --processes paired"
             ) from None
-    outcome.run = scheduler.run
-    if outcome.run is not None:
-        learn(outcome.run, before)
-        scheduler.saving.end(outcome.run)
-    outcome.over_budget = scheduler.over_budget
-    return outcome
+    end.run = scheduler.run
+    if end.run is not None:
+        learn(end.run, before)
+        scheduler.saving.end(end.run)
+    end.over_budget = scheduler.over_budget
+    return end
 
 
 def _warmed_up(plan: Plan, progress: Progress) -> Plan:
@@ -113,18 +113,18 @@ def _warmed_up(plan: Plan, progress: Progress) -> Plan:
     return replace(plan, build_seconds=plan.build_seconds + warm_up(found, calls, progress.note))
 
 
-def _run(scheduler: Scheduler, outcome: RunEnd) -> None:
+def _run(scheduler: Scheduler, end: RunEnd) -> None:
     try:
         with signals_as_interrupt():
             scheduler.measure()
     except KeyboardInterrupt:
-        outcome.interrupted = True
+        end.interrupted = True
     except UnprovenError:
         scheduler.discard()
         raise
     finally:
         with signals_ignored():
-            scheduler.close(interrupted=outcome.interrupted)
+            scheduler.close(interrupted=end.interrupted)
 
 
 @contextmanager

@@ -90,7 +90,7 @@ Processes = Literal["shared", "paired"]
 Workers = Literal["fresh", "forked"]
 
 
-class Settings(msgspec.Struct, kw_only=True):
+class RunSettings(msgspec.Struct, kw_only=True):
     """What was requested. A run is resumed with these; the command line may change some.
 
     processes: whether all candidates shared the process of a launch, or each had its own. workers:
@@ -248,7 +248,7 @@ class RunFile(msgspec.Struct, kw_only=True):
     created: str = ""
     command: list[str] = msgspec.field(default_factory=list)
     environment: Environment = msgspec.field(default_factory=Environment)
-    settings: Settings
+    settings: RunSettings
     candidates: list[Candidate]
     cases: list[Case]
     launches: list[Launch] = msgspec.field(default_factory=list)

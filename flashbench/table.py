@@ -20,7 +20,7 @@ FAILED = frozenset(ATTENTION[:3])
 @dataclass(frozen=True, slots=True)
 class Column:
     """key: its name in CSV and JSON (with the unit); title: its heading; identifies: whether it
-    identifies rows, so every part of a split table repeats it; pair: shared by columns that a
+    identifies rows, so every part of a split table repeats it; together: shared by columns that a
     terminal shows together or not at all."""
 
     key: str
@@ -28,7 +28,7 @@ class Column:
     shown: Shown = "text"
     numeric: bool = True
     identifies: bool = False
-    pair: str = ""
+    together: str = ""
 
 
 @dataclass(frozen=True, slots=True)

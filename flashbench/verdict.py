@@ -73,7 +73,7 @@ class Verdict:
     least: bool = False
 
     @property
-    def advice(self) -> str:
+    def full_reason(self) -> str:
         """The reason, and how many launches would decide."""
         if self.launches is None:
             return self.reason

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from flashbench.case import Case
-from flashbench.launches import LaunchData, collect
+from flashbench.launches import LaunchData, launch_data
 from flashbench.operations.attention.operation import mask_of, shape_of
 from flashbench.run_reader import load_read_only
 
@@ -31,7 +31,7 @@ def median_us(data: LaunchData, candidate: str, case: Case) -> float:
 def floors(path: Path) -> None:
     """Our kernel beside SDPA's default by every metric, and beside both floors; bf16."""
     run = load_read_only(path)
-    by_metric = {metric: collect(run, metric) for metric in METRICS}
+    by_metric = {metric: launch_data(run, metric) for metric in METRICS}
     print("| B,H,S,D | | ours us | TFLOP/s | SDPA us |", " | ".join(METRICS), end=" |")
     print(" arithmetic us | bytes us | floor / ours |")
     print("|---|---" + "|---:" * (3 + len(METRICS) + 3) + "|")
@@ -52,7 +52,7 @@ def floors(path: Path) -> None:
 def others(path: Path) -> None:
     """Our graph-replay time, and each other candidate's as a multiple of it."""
     run = load_read_only(path)
-    data = collect(run, "graph")
+    data = launch_data(run, "graph")
     rivals = [candidate.name for candidate in run.candidates if candidate.name != "flashbench"]
     print("| B,H,S,D | | ours us |", " | ".join(rivals), "|")
     print("|---|---" + "|---:" * (1 + len(rivals)) + "|")

@@ -20,7 +20,7 @@ from flashbench.runfile import (
     Pair,
     Result,
     RunFile,
-    Settings,
+    RunSettings,
     Timing,
 )
 from flashbench.verdict import Outcome, Verdict
@@ -114,7 +114,7 @@ def make_run(
         flashbench="0.1.0",
         created="2025-01-01T00:00:00Z",
         environment=Environment(cpu="Test CPU", threads=2, torch="2.9.0"),
-        settings=Settings(
+        settings=RunSettings(
             launches=launches, samples=samples, seed=0, min_sample_seconds=0.0, timeout_seconds=60.0
         ),
         candidates=candidates,

@@ -25,7 +25,7 @@ from flashbench.aa import (
 )
 from flashbench.cli import main
 from flashbench.errors import Exit
-from flashbench.launches import collect
+from flashbench.launches import launch_data
 from flashbench.report import report_builds
 from flashbench.runfile import BuildIdentity, Pair, RunFile
 from flashbench.stats.proportion import Rate
@@ -46,7 +46,7 @@ def without_promises(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_launches_are_cut_into_comparisons() -> None:
     """45 launches are three comparisons of 14; the three that are left over are in none."""
     run = make_pair(np.random.default_rng(1), cases=make_cases(4), launches=45)
-    found = compare_with_itself(collect(run), 14, 0.01, 0.05)
+    found = compare_with_itself(launch_data(run), 14, 0.01, 0.05)
     assert found.family.trials == found.fixed.trials == 3
     assert found.alarms.trials == 12
     assert [noise.case.id for noise in found.cases] == [case.id for case in run.cases]
@@ -60,7 +60,7 @@ def test_a_difference_is_an_alarm_in_every_comparison() -> None:
     run = make_pair(
         np.random.default_rng(2), cases=make_cases(3), launches=36, speedup=[1.0, 1.5, 1.0]
     )
-    found = compare_with_itself(collect(run), 12, 0.01, 0.05)
+    found = compare_with_itself(launch_data(run), 12, 0.01, 0.05)
     assert [noise.alarms.count for noise in found.cases] == [0, 3, 0]
     assert (found.family.count, found.fixed.count) == (3, 3)
     assert found.family.interval()[0] > 0.05
@@ -114,7 +114,7 @@ def test_looks_are_those_of_compare(seed: int) -> None:
         for comparison in report.comparisons:
             expected[comparison.case.id] += comparison.case.id in alarmed
             compared[comparison.case.id] += comparison.failure is None
-    found = compare_with_itself(collect(run), 16, 0.01, 0.05)
+    found = compare_with_itself(launch_data(run), 16, 0.01, 0.05)
     assert {n.case.id: n.alarms.count for n in found.cases} == expected
     assert {n.case.id: n.alarms.trials for n in found.cases} == compared
     assert 0 < found.alarms.count < found.alarms.trials
@@ -131,7 +131,7 @@ def found_by(launches: int, deviation: float, family: int, change: float, seed: 
         within=0.0,
         speedup=1 + change,
     )
-    found = compare_with_itself(collect(run), launches, 0.01, 0.05).cases
+    found = compare_with_itself(launch_data(run), launches, 0.01, 0.05).cases
     return 1 - sum(n.undecided for n in found) / sum(n.alarms.trials for n in found)
 
 
@@ -207,7 +207,7 @@ def test_chance_of_alarms_is_binomial(trials: int, share: float, probability: fl
 def test_one_family_more_is_too_many(count: int, trials: int) -> None:
     """So many alarms at 95 % may be chance, one more is not: 2 of 2, 4 of 20, 10 of 100."""
     run = make_pair(np.random.default_rng(6), cases=make_cases(1), launches=2)
-    found = compare_with_itself(collect(run), 2, 0.01, 1 - 0.95)
+    found = compare_with_itself(launch_data(run), 2, 0.01, 1 - 0.95)
     assert not replace(found, family=Rate(count, trials)).too_many
     assert replace(found, family=Rate(count + 1, trials)).too_many
 

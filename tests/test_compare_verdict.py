@@ -81,7 +81,7 @@ def test_too_few_launches_are_never_a_verdict(launches):
     for verdict in report_one(run).verdicts:
         assert verdict.outcome is Outcome.UNDECIDED
         assert verdict.launches == 14
-        assert "14 launches would decide" in verdict.advice
+        assert "14 launches would decide" in verdict.full_reason
     again = report_one(small_run(1, speedup=0.1, launches=7))
     assert set(outcomes_of(again.verdicts)) == {Outcome.SLOWER}
 
@@ -146,7 +146,7 @@ def test_modes_of_times_say_where_to_look_not_how_often_to_measure():
     pairing = Pairing(case, "ours", "sdpa", "wall", sides=sides, time_modes=True)
     verdict = judge(Comparison(pairing, estimate), 0.01)
     assert verdict.launches is None
-    assert verdict.advice.endswith("find what sets the mode (clocks, placement, autotuning)")
+    assert verdict.full_reason.endswith("find what sets the mode (clocks, placement, autotuning)")
 
 
 def test_many_undecided_cases_are_a_line_with_launches_and_time():
@@ -182,7 +182,7 @@ def test_the_least_number_of_launches_is_not_called_enough():
     """After each look the reason names those that give an interval at all, and no more."""
     report = report_one(make_pair(np.random.default_rng(1), cases=make_cases(1), launches=2))
     least = "2 launches are too few for any verdict; at least 4 launches are needed"
-    assert report.verdicts[0].advice == least
+    assert report.verdicts[0].full_reason == least
     (message,) = (note.message for note in frame.notes(report) if note.code == "UNDECIDED")
     assert message.endswith(least)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
-from flashbench.launches import collect
+from flashbench.launches import launch_data
 from flashbench.runfile import RunFile
 
 RUN = make_run(np.random.default_rng(0), cases=make_cases(1), launches=1, samples=2)
@@ -33,7 +33,7 @@ def test_speed_up_is_the_median_of_all_pairs_of_a_block(blocks: list[tuple[list[
     """With however many samples on either side; the other way round it is the same change."""
     ours, sdpa = [list(side) for side in zip(*blocks, strict=True)]
     pairs = [b - a for block in blocks for a, b in product(*block)]
-    data = collect(one_launch(ours, sdpa))
+    data = launch_data(one_launch(ours, sdpa))
     assert data.speedups(0, 1)[0, 0] == pytest.approx(np.median(pairs), abs=1e-9)
     assert data.speedups(1, 0)[0, 0] == pytest.approx(-np.median(pairs), abs=1e-9)
 
@@ -42,9 +42,9 @@ def test_a_sample_in_five_that_is_disturbed_changes_little():
     """On a busy CPU most blocks have a sample that was interrupted: it does not count as speed."""
     rng = np.random.default_rng(1)
     ours, sdpa = rng.normal(0, 0.01, (2, 8, 5))
-    before = collect(one_launch(ours.tolist(), sdpa.tolist())).speedups(0, 1)
+    before = launch_data(one_launch(ours.tolist(), sdpa.tolist())).speedups(0, 1)
     ours[:, 2] += rng.exponential(2, 8)
-    after = collect(one_launch(ours.tolist(), sdpa.tolist())).speedups(0, 1)
+    after = launch_data(one_launch(ours.tolist(), sdpa.tolist())).speedups(0, 1)
     assert after == pytest.approx(before, abs=0.005)
 
 
@@ -52,7 +52,7 @@ def test_quantiles_stand_for_the_samples_of_large_blocks():
     """300 samples of a block have 90 000 pairs: their quantiles say the same."""
     rng = np.random.default_rng(2)
     ours, sdpa = rng.gamma(2, 0.01, (2, 2, 300))
-    found = collect(one_launch(ours.tolist(), (sdpa + 0.03).tolist())).speedups(0, 1)[0, 0]
+    found = launch_data(one_launch(ours.tolist(), (sdpa + 0.03).tolist())).speedups(0, 1)[0, 0]
     pairs = np.subtract.outer(sdpa + 0.03, ours)
     assert found == pytest.approx(np.median([pairs[0, :, 0], pairs[1, :, 1]]), abs=3e-4)
 
@@ -72,7 +72,7 @@ def test_launch_drift_inside_a_launch_cancels_in_the_blocks():
             ]
             if result.candidate == "ours":  # half of its blocks were dropped: medians mislead
                 timing.seconds, timing.block = timing.seconds[20:], timing.block[20:]
-    data = collect(run)
+    data = launch_data(run)
     assert data.speedups(0, 1) == pytest.approx(np.full((1, 12), -0.05), abs=1e-9)
     medians = data.log_median[1] - data.log_median[0]
     assert not np.allclose(medians, -0.05, atol=0.05)

@@ -123,5 +123,5 @@ def _row(comparison: Comparison, verdict: Verdict) -> CaseVerdict:
         speedup,
         low,
         high,
-        verdict.advice,
+        verdict.full_reason,
     )

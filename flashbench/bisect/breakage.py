@@ -125,21 +125,21 @@ def _found(
     why = first_line(first.reason)
     last = f"last that {_WORKS[purpose]}: {_name(asked, fault.last)}"
     if stopped and fault.untried:
-        outcome = Conclusion.UNDECIDED
+        conclusion = Conclusion.UNDECIDED
         answer = f"stopped by the budget; so far the {last}, and {_name(asked, fault.first)} "
         answer += f"{fails}"
     elif len(fault.candidates) > 1:
-        outcome = Conclusion.HIDDEN
+        conclusion = Conclusion.HIDDEN
         answer = f"{last}; the first that {fails} is one of {len(fault.candidates)} "
         answer += f"commits; {len(fault.candidates) - 1} of them could not be tested"
     else:
-        outcome = Conclusion.FOUND
+        conclusion = Conclusion.FOUND
         answer = f"{last}; first that {fails}: {_name(asked, fault.first)}: "
         answer += f"{first.status}: {why}"
     return Found(
         asked,
         purpose,
-        outcome,
+        conclusion,
         answer,
         _rows(tried),
         cost,

@@ -81,7 +81,7 @@ class Found:
 
     range: Range
     purpose: Purpose
-    outcome: Conclusion
+    conclusion: Conclusion
     answer: str
     tried: list[TriedCommit]
     cost: Cost

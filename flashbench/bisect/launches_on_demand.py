@@ -92,9 +92,9 @@ class LaunchesOnDemand:
         resumed = self._known(bad)
         plan = self._plan(bad, (), launches)
         done = Spent.of(resumed) if resumed else Spent()
-        outcome = measure_pair(plan, path, progress, resumed, enough=ENOUGH, sought=True)
-        self.saved = outcome.run.costs.saved_seconds if outcome.run else 0.0
-        self._finish(outcome, done)
+        end = measure_pair(plan, path, progress, resumed, enough=ENOUGH, sought=True)
+        self.saved = end.run.costs.saved_seconds if end.run else 0.0
+        self._finish(end, done)
         return report_pair(runfile.load(path))
 
     def known(self, commit: Built, case: Case) -> list[float]:
@@ -149,13 +149,13 @@ class LaunchesOnDemand:
             pair=self.rule,
         )
 
-    def _finish(self, outcome: RunEnd, before: Spent) -> None:
-        self._count(outcome.run, before)
-        if outcome.interrupted:
+    def _finish(self, end: RunEnd, before: Spent) -> None:
+        self._count(end.run, before)
+        if end.interrupted:
             raise CutShortError
-        if outcome.over_budget:
+        if end.over_budget:
             raise SpentError
-        if outcome.run is None:
+        if end.run is None:
             raise NotMeasuredError("nothing was measured")
 
     def _count(self, run: RunFile | None, before: Spent) -> None:

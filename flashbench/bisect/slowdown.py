@@ -152,18 +152,18 @@ class Slowdown:
         slowdown = float(np.mean(values))
         sure = f"probability {100 * probability:.1f} %"
         if spent or probability < self.confidence:  # certainty from too few launches does not count
-            outcome = Conclusion.UNDECIDED
+            conclusion = Conclusion.UNDECIDED
             why = spent or "nothing measurable is left"
             answer = f"{why}; so far the likeliest is {names[-1]} ({sure})"
         elif len(found) == 1:
-            outcome = Conclusion.FOUND
+            conclusion = Conclusion.FOUND
             answer = f"{names[0]} made {case.id} slower ({percent(slowdown)} in all); {sure}"
         else:
-            outcome = Conclusion.HIDDEN
+            conclusion = Conclusion.HIDDEN
             answer = f"one of {len(found)} commits made {case.id} slower ({percent(slowdown)} in "
             answer += f"all; {sure}): those between cannot be measured"
         return replace(
-            self._result(outcome, answer),
+            self._result(conclusion, answer),
             candidates=tuple(found),
             probability=probability,
             case=case.id,
@@ -178,7 +178,7 @@ class Slowdown:
                 Conclusion.NONE, f"no regression in this range: {ends}: no case is slower"
             )
         fine = (Outcome.SAME, Outcome.FASTER, Outcome.PERHAPS_FASTER)
-        reasons = [v.advice for v in report.verdicts if v.outcome not in fine]
+        reasons = [v.full_reason for v in report.verdicts if v.outcome not in fine]
         if code == Exit.UNDECIDED:
             return self._result(Conclusion.UNDECIDED, f"{ends}: undecided: {reasons[0]}")
         raise NotMeasuredError(f"{ends}: {reasons[0] if reasons else 'nothing to compare'}")
@@ -186,9 +186,9 @@ class Slowdown:
     def _stopped(self, why: str) -> Found:
         return self._result(Conclusion.UNDECIDED, why)
 
-    def _result(self, outcome: Conclusion, answer: str) -> Found:
+    def _result(self, conclusion: Conclusion, answer: str) -> Found:
         rows = [self.tried[place] for place in sorted(self.tried)]
-        return Found(self.asked, "speed", outcome, answer, rows, self.cost)
+        return Found(self.asked, "speed", conclusion, answer, rows, self.cost)
 
 
 def percent(log_ratio: float) -> str:

@@ -82,7 +82,7 @@ def command(**options: Any) -> int:
     """
     from flashbench import machine
     from flashbench.aa import compare_with_itself, noise_of
-    from flashbench.launches import collect
+    from flashbench.launches import launch_data
     from flashbench.views.noise import document
 
     path = options["run_file"] or options["resume"] or new_run_file("aa")
@@ -94,7 +94,7 @@ def command(**options: Any) -> int:
     cases = f"{len(run.cases)} case{'s' * (len(run.cases) != 1)}"
     tell(f"analysing {len(run.launches)} launches of {cases}")
     judging = judging_options(resumed, {**options, "metric": None})
-    data = collect(run, judging["metric"])
+    data = launch_data(run, judging["metric"])
     found = compare_with_itself(data, options["launches"], judging["tolerance"], judging["alpha"])
     if not found.family.trials or not found.cases:
         raise NotMeasuredError(
@@ -134,9 +134,9 @@ def _measure(options: dict[str, Any], resumed: "RunFile | None", path: Path) -> 
         plan = _plan(options, resumed if again else None, directory)
         if resumed is not None and not again:
             plan = continued(resumed, plan, path, "--run-file", tell)
-        outcome = measure(plan, path, make_progress(), resumed, check=not again)
-    run = outcome.measured()
-    if outcome.interrupted:
+        end = measure(plan, path, make_progress(), resumed, check=not again)
+    run = end.measured()
+    if end.interrupted:
         named = options["run_file"] is not None or options["resume"] is not None
         raise interrupted(path, named=named)
     tell(f"{path}: {len(run.launches)} launches; {Spent.of(run).line}")

@@ -117,17 +117,15 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
             machines.require_same(results, run.environment, str(path), machine)
             return ()
 
-        outcome = measure(plan, path, make_progress(), resumed, all_wanted, check=True)
-    run = outcome.measured()
+        end = measure(plan, path, make_progress(), resumed, all_wanted, check=True)
+    run = end.measured()
     code = _tell_fates(run, builds)
     with signals_ignored():  # at most seconds; an interrupted `make` forwards a signal twice
         _keep(run, builds, path, repository, results, machine)
-    if outcome.interrupted or outcome.over_budget:
-        why = (
-            "interrupted" if outcome.interrupted else f"stopped by {limit_name(options['budget'])}"
-        )
+    if end.interrupted or end.over_budget:
+        why = "interrupted" if end.interrupted else f"stopped by {limit_name(options['budget'])}"
         tell(f"{why}; the same command with -o {path} resumes")
-    if outcome.interrupted:
+    if end.interrupted:
         return Exit.NOT_MEASURED
     return Exit.PASS if options["exit_zero"] else code
 

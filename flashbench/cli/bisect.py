@@ -142,7 +142,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     found.cost.rate = rate_of(options)
     tell(bisect.cost_line(found))
     deliver(bisect.document(found), options["output_format"], options["output"])
-    return EXIT_CODES[found.outcome]
+    return EXIT_CODES[found.conclusion]
 
 
 def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str, Any]) -> "Found":

@@ -63,11 +63,9 @@ def measure_on_machines(
     asked = [str(path.absolute()), *machines, *flags, *(case.id for case in cases)]
     shards = list(map(Shard.parse, records.remembered(asked, found.shards)))
     with run_file(path, "-o", None, force=False) as resumed:
-        outcome = measure_on_slots(
-            plan, path, slots, flags, tell, resumed, shards, records.paid_for
-        )
+        end = measure_on_slots(plan, path, slots, flags, tell, resumed, shards, records.paid_for)
     again = shlex.join(["flashbench", *sys.argv[1:]])
-    return finish(outcome, path, wanted.context.params, again)
+    return finish(end, path, wanted.context.params, again)
 
 
 def _require_run(wanted: RemoteCommand, options: dict[str, Any]) -> Path:

@@ -64,9 +64,9 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
             even_if_same=options["even_if_same"],
             usual_launches=context.get_parameter_source("launches") is ParameterSource.DEFAULT,
         )
-        outcome = compare(request, path, "--run-file", resumed, make_progress(), tell)
-    if outcome is not None:
-        return report_pair(_finish(outcome, path, options))
+        end = compare(request, path, "--run-file", resumed, make_progress(), tell)
+    if end is not None:
+        return report_pair(_finish(end, path, options))
     if options["run_file"] is not None:
         tell(f"{path}: not written, because both revisions are one build")
     return None
@@ -86,12 +86,12 @@ def _plan(context: click.Context, options: dict[str, Any], resumed: "RunFile | N
     return replace(plan, launches=max(plan.launches, resumed.settings.launches))
 
 
-def _finish(outcome: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile":
+def _finish(end: "RunEnd", path: Path, options: dict[str, Any]) -> "RunFile":
     from flashbench.cost.spent import Spent
 
-    run = outcome.measured()
+    run = end.measured()
     revisions = [options["a"], options["b"] or WORKTREE]
     again = shlex.join(["flashbench", "compare", *revisions, "--resume", str(path)])
     tell(f"{path}: {len(run.launches)} launches; {Spent.of(run).line}")
-    tell_end(outcome, path, again, options)
+    tell_end(end, path, again, options)
     return run

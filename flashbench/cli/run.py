@@ -126,18 +126,18 @@ def command(context: click.Context, /, **options: Any) -> int:
         plan = of_project(plan, options, tell, None if resume is None else resumed, fleet)
         if resume is None and resumed is not None:
             plan = continued(resumed, plan, path, "-o", tell)
-        outcome: RunEnd | None
+        end: RunEnd | None
         if fleet:
-            outcome = measure_on_fleet(context, plan, path, resumed, fleet)
-            if outcome is None:
+            end = measure_on_fleet(context, plan, path, resumed, fleet)
+            if end is None:
                 return Exit.PASS
         else:
-            outcome = measure(plan, path, make_progress(), resumed, check=resume is None)
+            end = measure(plan, path, make_progress(), resumed, check=resume is None)
     format_ = options["format_"]
     if plan.shard and not is_given(context, "format_"):
         format_ = "none"  # most cases would be NOT MEASURED; the merged file has verdicts
     again = f"flashbench run --resume {shlex.quote(str(path))} {fleet}".rstrip()
-    return finish(outcome, path, options | {"format_": format_}, again)
+    return finish(end, path, options | {"format_": format_}, again)
 
 
 def _follow_parent(options: dict[str, Any]) -> None:
@@ -200,7 +200,7 @@ def _refuse_unknown_columns(known: list[str], options: dict[str, Any], *, judged
     arranged(speedup.empty_run(known, judged=judged), options)
 
 
-def finish(outcome: "RunEnd", path: Path, options: dict[str, Any], again: str) -> int:
+def finish(end: "RunEnd", path: Path, options: dict[str, Any], again: str) -> int:
     """Report the file and its cost, print the table, choose the exit code.
 
     again: the command that resumes a run that ended early.
@@ -210,20 +210,20 @@ def finish(outcome: "RunEnd", path: Path, options: dict[str, Any], again: str) -
     from flashbench.measuring.device_seconds import limit_name
     from flashbench.tally import counted, fate
 
-    run = outcome.measured()
+    run = end.measured()
     results = [result for launch in run.launches for result in launch.results]
-    if outcome.over_budget and not any(map(has_result, results)):
+    if end.over_budget and not any(map(has_result, results)):
         raise NotMeasuredError(
             f"{path}: the budget was spent before anything was measured; {Spent.of(run).line}"
             + (f"; resume with: {again}" if again else "")
         )
     tell(f"{path}: {counted(map(fate, results))}; {Spent.of(run).line}")
-    if outcome.interrupted or outcome.failed or outcome.over_budget:
+    if end.interrupted or end.failed or end.over_budget:
         why = f"stopped by {limit_name(options['budget'])}"
-        if outcome.interrupted or outcome.failed:
-            why = "interrupted" if outcome.interrupted else "unfinished"
+        if end.interrupted or end.failed:
+            why = "interrupted" if end.interrupted else "unfinished"
         tell(f"{why}; resume with: {again}" if again else why)
-    if outcome.interrupted or outcome.failed:
+    if end.interrupted or end.failed:
         return Exit.NOT_MEASURED
     if options["format_"] != "none":
         from flashbench.views.of_run import document

@@ -77,7 +77,7 @@ class Follower:
             poll = min(_LONGEST_POLL, poll * 1.2)
 
 
-def collect(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str, str]]:
+def bring_home(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str, str]]:
     """Move the downloaded run file to its requested path; returns the job's exit code and where it
     measured: device and its name."""
     assert status.ended is not None

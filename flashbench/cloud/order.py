@@ -12,7 +12,7 @@ import msgspec
 
 from flashbench.cloud import job_record as records
 from flashbench.cloud import sky
-from flashbench.cloud.follow import Follower, collect, intact, take_home
+from flashbench.cloud.follow import Follower, bring_home, intact, take_home
 from flashbench.cloud.job import Limits, RemoteJob
 from flashbench.cloud.job_record import Record
 from flashbench.cloud.remote import ConnectionLostError, Status
@@ -138,7 +138,7 @@ class Order:
                 sky.call(sky.down(machine.name), quiet=True)
                 self.tell(f"{machine.name} is removed")
         finally:  # what came home is delivered, with what the machine cost until now
-            code, where = collect(record, status, self.tell)
+            code, where = bring_home(record, status, self.tell)
             self.record = record.with_rent_until_now(code=code, measured_on=where)
             self.record.save()
         if machine is None:

@@ -21,7 +21,7 @@ from flashbench.cost.store import (
     update,
 )
 from flashbench.errors import FlashbenchError
-from flashbench.launches import LaunchData, baseline_index, collect, own_candidates
+from flashbench.launches import LaunchData, baseline_index, launch_data, own_candidates
 from flashbench.runfile import Launch, Result, RunFile
 from flashbench.stats.sequential import spread
 
@@ -73,7 +73,7 @@ def _learn_spreads(machine: MachineCosts, run: RunFile, new: Collection[int]) ->
     """Learn the spread between these launches: of the log-ratio of a comparison's two builds, else
     of each candidate's log-time, or of its ratio to SDPA, if that varies less."""
     try:
-        data = collect(run)
+        data = launch_data(run)
     except FlashbenchError:  # no times at all
         return
     chosen = [place for place, launch in enumerate(run.launches) if launch.index in new]

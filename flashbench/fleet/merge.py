@@ -13,7 +13,7 @@ from flashbench.case import Case
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.identity import SAME
 from flashbench.measuring.retries import UNFINISHED
-from flashbench.runfile import Costs, Environment, Launch, Result, RunFile, Settings
+from flashbench.runfile import Costs, Environment, Launch, Result, RunFile, RunSettings
 from flashbench.shard import Shard, cases_of_shard
 
 # Run file fields that `_difference` checks itself, or that parts may have of their own. All others
@@ -185,7 +185,7 @@ def _difference(first: RunFile, other: RunFile) -> str | None:
     """The difference that makes two files parts of different runs; None if they match."""
     if first.flashbench != other.flashbench:
         return _difference_text("flashbench", first.flashbench, other.flashbench)
-    for name in Settings.__struct_fields__:
+    for name in RunSettings.__struct_fields__:
         then, now = getattr(first.settings, name), getattr(other.settings, name)
         if name not in _OWN_SETTINGS and then != now:
             return _difference_text(f"the setting {name.replace('_', ' ')}", then, now)

@@ -84,7 +84,7 @@ def _first(report: Report, outcome: Outcome) -> str:
     """The first case with an outcome, and its reason; "" if there is none."""
     for comparison, verdict in report.judged:
         if verdict.outcome is outcome:
-            return f"{comparison.case.id}: {verdict.advice}"
+            return f"{comparison.case.id}: {verdict.full_reason}"
     return ""
 
 

@@ -18,7 +18,7 @@ from flashbench import runfile
 from flashbench.case import Case, DtypeName
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import commit_record
-from flashbench.launches import FloatArray, LaunchData, collect
+from flashbench.launches import FloatArray, LaunchData, launch_data
 from flashbench.operations.attention.operation import Causal, grid, masks
 from flashbench.operations.attention.shapes import Shape
 from flashbench.runfile import RunFile
@@ -97,10 +97,10 @@ def measure(device: str) -> None:
         launches=launches(),
         samples=SAMPLES,
     )
-    outcome = measure_plan(plan, _run_file(device), Progress())
-    if outcome.interrupted or outcome.run is None:
+    end = measure_plan(plan, _run_file(device), Progress())
+    if end.interrupted or end.run is None:
         raise NotMeasuredError("interrupted")
-    _keep(outcome.run, built, device)
+    _keep(end.run, built, device)
 
 
 def _run_file(device: str) -> Path:
@@ -149,7 +149,7 @@ def _data(case: str) -> LaunchData | None:
     """The measurements of the case's device in its default metric; None without the device."""
     device = case.rpartition("-")[2]
     path = _run_file(device)
-    return collect(runfile.load(path)) if path.exists() else None
+    return launch_data(runfile.load(path)) if path.exists() else None
 
 
 def _found(data: LaunchData, case: str, candidate: str) -> tuple[int, int]:

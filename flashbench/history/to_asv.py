@@ -22,7 +22,7 @@ from flashbench.history.asv_result import BUILD
 from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Combination
 from flashbench.history.commit_record import machine_path
 from flashbench.history.owners import owners
-from flashbench.launches import FloatArray, LaunchData, baseline_index, collect
+from flashbench.launches import FloatArray, LaunchData, baseline_index, launch_data
 from flashbench.metric import METRICS
 from flashbench.other_tools import untrusted_json
 from flashbench.other_tools.asv_file import VERSION, Decoder, damaged
@@ -79,7 +79,7 @@ def _data(run: RunFile) -> dict[str, LaunchData]:
     measured = {
         timing.metric for launch in run.launches for r in launch.results for timing in r.timings
     }
-    return {metric: collect(run, metric) for metric in METRICS if metric in measured}
+    return {metric: launch_data(run, metric) for metric in METRICS if metric in measured}
 
 
 def _tables(run: RunFile, data: dict[str, LaunchData], mine: list[Candidate]) -> Tables:

@@ -19,7 +19,7 @@ from flashbench.runfile import (
     DeviceState,
     Environment,
     RunFile,
-    Settings,
+    RunSettings,
     version_for,
 )
 from flashbench.shard import cases_of_shard
@@ -58,7 +58,7 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=list(plan.command),
         environment=ready.environment,
-        settings=Settings(
+        settings=RunSettings(
             **_alike(plan),
             min_sample_seconds=ready.min_sample_seconds,
             metrics=None if plan.metrics is None else list(plan.metrics),
@@ -108,7 +108,7 @@ def plan_to_resume(run: RunFile, path: Path) -> Plan:
     )
 
 
-def _alike(stated: Plan | Settings) -> dict[str, Any]:
+def _alike(stated: Plan | RunSettings) -> dict[str, Any]:
     return {name: getattr(stated, name) for name in _ALIKE}
 
 

@@ -64,18 +64,18 @@ def matched(a: BenchmarkSet, b: BenchmarkSet) -> list[Match]:
     """
     alone = len(_candidates(a)) == len(_candidates(b)) == 1
     keys_b = _keyed(b, alone)
-    pairs = []
+    matches = []
     for key, benchmark in _keyed(a, alone).items():
         if a.tool != b.tool and not benchmark.case:
             continue  # names differ between tools: nothing is missing in B
         name = benchmark.case if benchmark.case and key[0] == benchmark.case else benchmark.name
-        pairs.append(Match(name, benchmark, keys_b.get(key)))
-    if all(pair.b is None for pair in pairs):
+        matches.append(Match(name, benchmark, keys_b.get(key)))
+    if all(match.b is None for match in matches):
         raise InvalidInputError(
             f"nothing to compare: {a.source} ({a.tool}) and {b.source} ({b.tool}) have no "
             "benchmark in common: no name, and no case of ours with the same candidate"
         )
-    return pairs
+    return matches
 
 
 def beside(one: BenchmarkSet) -> list[Match]:
@@ -83,45 +83,45 @@ def beside(one: BenchmarkSet) -> list[Match]:
 
     Empty if the set has no SDPA.
     """
-    pairs = []
+    matches = []
     for benchmark in one.benchmarks:
         if benchmark.case and benchmark.unit == SECONDS and not benchmark.baseline:
             control = one.control(benchmark.case, benchmark.metric)
-            pairs.append(
+            matches.append(
                 Match(
                     benchmark.case,
                     control or BenchmarkTimes(operations.control_of(benchmark.case)),
                     benchmark,
                 )
             )
-    return pairs if any(len(pair.a.times) for pair in pairs) else []
+    return matches if any(len(match.a.times) for match in matches) else []
 
 
 def compare(
-    pairs: list[Match], alpha: float, tolerance: float, *, paired: bool
+    matches: list[Match], alpha: float, tolerance: float, *, paired: bool
 ) -> list[Comparison]:
     """One comparison per match. paired: against SDPA in the same launches, else B against A."""
-    found = [_paired(p, tolerance) if paired else _unpaired(p, tolerance) for p in pairs]
+    found = [_paired(p, tolerance) if paired else _unpaired(p, tolerance) for p in matches]
     return decide_family(found, alpha, tolerance, 1)
 
 
 def controls(
-    a: BenchmarkSet, b: BenchmarkSet, pair: Match
+    a: BenchmarkSet, b: BenchmarkSet, match: Match
 ) -> tuple[BenchmarkTimes, BenchmarkTimes] | None:
-    """SDPA on both sides for the pair's case; None if SDPA is not its control."""
-    if pair.b is None or not pair.controlled:
+    """SDPA on both sides for the match's case; None if SDPA is not its control."""
+    if match.b is None or not match.controlled:
         return None
-    found = a.control(pair.a.case, pair.a.metric), b.control(pair.b.case, pair.b.metric)
+    found = a.control(match.a.case, match.a.metric), b.control(match.b.case, match.b.metric)
     return (found[0], found[1]) if found[0] and found[1] else None
 
 
 def with_machine(
-    comparisons: list[Comparison], pairs: list[Match], a: BenchmarkSet, b: BenchmarkSet
+    comparisons: list[Comparison], matches: list[Match], a: BenchmarkSet, b: BenchmarkSet
 ) -> list[Comparison]:
     """Fill in the machine's own change from A to B, measured by SDPA."""
     out = []
-    for comparison, pair in zip(comparisons, pairs, strict=True):
-        if comparison.failure is None and (both := controls(a, b, pair)):
+    for comparison, match in zip(comparisons, matches, strict=True):
+        if comparison.failure is None and (both := controls(a, b, match)):
             old, new = map(_log_speed, both)
             machine = unpaired_shift(old, new, MACHINE_ALPHA)
             comparison = replace(comparison, pairing=replace(comparison.pairing, machine=machine))
@@ -148,30 +148,30 @@ def _keyed(one: BenchmarkSet, alone: bool) -> dict[_MatchKey, BenchmarkTimes]:
     }
 
 
-def _blank(pair: Match) -> Pairing:
-    new = (pair.b or pair.a).candidate
-    metric = (pair.b.metric if pair.b else "") or pair.a.metric
-    return Pairing(Named(pair.name), new or "B", pair.a.candidate or "A", metric)
+def _blank(match: Match) -> Pairing:
+    new = (match.b or match.a).candidate
+    metric = (match.b.metric if match.b else "") or match.a.metric
+    return Pairing(Named(match.name), new or "B", match.a.candidate or "A", metric)
 
 
-def _paired(pair: Match, tolerance: float) -> Pairing:
-    assert pair.b is not None
-    blank = _blank(pair)
-    if pair.b.failure or not len(pair.b.speedups):
-        missing = Failure("missing", f"no launch has both its time and {pair.control}'s")
-        return replace(blank, failure=pair.b.failure or missing)
-    speedups = pair.b.speedups
+def _paired(match: Match, tolerance: float) -> Pairing:
+    assert match.b is not None
+    blank = _blank(match)
+    if match.b.failure or not len(match.b.speedups):
+        missing = Failure("missing", f"no launch has both its time and {match.control}'s")
+        return replace(blank, failure=match.b.failure or missing)
+    speedups = match.b.speedups
     return replace(
         blank,
         sides=(speedups.values,),
         numbers=(speedups.numbers,),
-        partial=pair.b.partial,
-        time_modes=_time_modes((pair.a, pair.b), tolerance),
+        partial=match.b.partial,
+        time_modes=_time_modes((match.a, match.b), tolerance),
     )
 
 
-def _unpaired(pair: Match, tolerance: float) -> Pairing:
-    a, b, blank = pair.a, pair.b, _blank(pair)
+def _unpaired(match: Match, tolerance: float) -> Pairing:
+    a, b, blank = match.a, match.b, _blank(match)
     if b is None:
         return replace(blank, failure=Failure("missing", "it is not in B"))
     if b.failure:
@@ -183,7 +183,7 @@ def _unpaired(pair: Match, tolerance: float) -> Pairing:
         if old != new and old and new:
             reason = f"the {what} differs: {old} in A, {new} in B"
             return replace(blank, failure=Failure("missing", reason))
-    if pair.controlled:
+    if match.controlled:
         return replace(
             blank,
             sides=(a.speedups.values, b.speedups.values),

@@ -17,11 +17,11 @@ from flashbench.verdict import Outcome, Verdict, judge
 
 @dataclass(frozen=True, slots=True)
 class OtherToolsReport:
-    """report: comparisons and verdicts, without run files. pairs: one per comparison. sets: A and
+    """report: comparisons and verdicts, without run files. matches: one per comparison. sets: A and
     B, or the one set whose candidates are compared with its SDPA."""
 
     report: Report
-    pairs: list[Match]
+    matches: list[Match]
     sets: tuple[BenchmarkSet, ...]
 
 
@@ -48,58 +48,58 @@ def report_other_tools(
     sets: tuple[BenchmarkSet, ...] = (old,) if b is None else (old, read(b, metric))
     _check_metric(sets, metric)
     caveats = _machines(sets[0], sets[-1], allow)
-    pairs = beside(old) if b is None else matched(sets[0], sets[1])
-    if not pairs:
+    matches = beside(old) if b is None else matched(sets[0], sets[1])
+    if not matches:
         raise NotMeasuredError(
             f"{a}: nothing to compare: it has no baseline beside a candidate; name a second file, "
             "or use `flashbench show`"
         )
-    return _judged(sets, pairs, caveats, tolerance, alpha)
+    return _judged(sets, matches, caveats, tolerance, alpha)
 
 
 def judge_alone(one: BenchmarkSet, *, tolerance: float, alpha: float) -> OtherToolsReport | None:
     """Judge the candidates of a set against its SDPA; None if no candidate has SDPA beside it."""
-    pairs = beside(one)
-    return _judged((one,), pairs, [], tolerance, alpha) if pairs else None
+    matches = beside(one)
+    return _judged((one,), matches, [], tolerance, alpha) if matches else None
 
 
 def _judged(
     sets: tuple[BenchmarkSet, ...],
-    pairs: list[Match],
+    matches: list[Match],
     caveats: list[Caveat],
     tolerance: float,
     alpha: float,
 ) -> OtherToolsReport:
-    comparisons = compare(pairs, alpha, tolerance, paired=len(sets) == 1)
+    comparisons = compare(matches, alpha, tolerance, paired=len(sets) == 1)
     if len(sets) > 1:
-        comparisons = with_machine(comparisons, pairs, *sets)
+        comparisons = with_machine(comparisons, matches, *sets)
     verdicts = [
-        _verdict(comparison, pair, tolerance)
-        for comparison, pair in zip(comparisons, pairs, strict=True)
+        _verdict(comparison, match, tolerance)
+        for comparison, match in zip(comparisons, matches, strict=True)
     ]
-    caveats = caveats + _caveats(sets, pairs) + launch_order(comparisons, verdicts, tolerance)
+    caveats = caveats + _caveats(sets, matches) + launch_order(comparisons, verdicts, tolerance)
     report = Report(
-        (), comparisons, verdicts, _overall(comparisons, pairs, alpha), tolerance, alpha
+        (), comparisons, verdicts, _overall(comparisons, matches, alpha), tolerance, alpha
     )
-    return OtherToolsReport(replace(report, caveats=caveats), pairs, sets)
+    return OtherToolsReport(replace(report, caveats=caveats), matches, sets)
 
 
-def _verdict(comparison: Comparison, pair: Match, tolerance: float) -> Verdict:
+def _verdict(comparison: Comparison, match: Match, tolerance: float) -> Verdict:
     """The verdict; with too few launches, its reason names what the files lack."""
     verdict = judge(comparison, tolerance)
     too_few = comparison.shift is not None and not comparison.shift.bounded
     if verdict.outcome is not Outcome.UNDECIDED or not too_few:
         return verdict
-    lacks = sorted({*pair.a.lacks, *(pair.b.lacks if pair.b else ())})
+    lacks = sorted({*match.a.lacks, *(match.b.lacks if match.b else ())})
     return replace(verdict, reason="; ".join([*lacks, verdict.reason]))
 
 
-def _overall(comparisons: list[Comparison], pairs: list[Match], alpha: float) -> dict[str, Shift]:
+def _overall(comparisons: list[Comparison], matches: list[Match], alpha: float) -> dict[str, Shift]:
     """The geometric mean over times only: a mean of seconds and bytes would mean nothing."""
     timed = [
         comparison
-        for comparison, pair in zip(comparisons, pairs, strict=True)
-        if pair.a.unit == SECONDS
+        for comparison, match in zip(comparisons, matches, strict=True)
+        if match.a.unit == SECONDS
     ]
     overall = {}
     for name in dict.fromkeys(c.candidate for c in timed):
@@ -137,15 +137,15 @@ def _machines(a: BenchmarkSet, b: BenchmarkSet, allow: Collection[str]) -> list[
     return found
 
 
-def _caveats(sets: tuple[BenchmarkSet, ...], pairs: list[Match]) -> list[Caveat]:
+def _caveats(sets: tuple[BenchmarkSet, ...], matches: list[Match]) -> list[Caveat]:
     found = []
     names = ("A", "B") if len(sets) > 1 else ("",)
     for name, one in zip(names, sets, strict=True):
         if one.dirty:
             message = "measured with uncommitted changes"
             found.append(Caveat("dirty", f"{name}: {message}" if name else message))
-    there = [pair for pair in pairs if pair.b is not None]
-    free = sum(not pair.controlled for pair in there) if len(sets) > 1 else 0
+    there = [match for match in matches if match.b is not None]
+    free = sum(not match.controlled for match in there) if len(sets) > 1 else 0
     if free:
         some = f"{free} of {len(there)} benchmarks have" if free < len(there) else "there is"
         found.append(
@@ -155,7 +155,7 @@ def _caveats(sets: tuple[BenchmarkSet, ...], pairs: list[Match]) -> list[Caveat]
                 "whose changes are in the ratio",
             )
         )
-    benchmarks = [one for pair in there for one in (pair.a, pair.b) if one is not None]
+    benchmarks = [one for match in there for one in (match.a, match.b) if one is not None]
     if any(NO_SAMPLES in one.lacks for one in benchmarks):
         found.append(
             Caveat("no-samples", f"{NO_SAMPLES}: a launch counts with the median that is stated")
@@ -165,7 +165,7 @@ def _caveats(sets: tuple[BenchmarkSet, ...], pairs: list[Match]) -> list[Caveat]
         found.append(
             Caveat("unit", f"not all are times ({', '.join(units)}): lower is taken as better")
         )
-    judged = {id(one) for pair in pairs for one in (pair.a, pair.b)}
+    judged = {id(one) for match in matches for one in (match.a, match.b)}
     for name, one in zip(names, sets, strict=True):
         rest = sum(id(other) not in judged and not other.baseline for other in one.benchmarks)
         if rest:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from flashbench.errors import InvalidInputError
-from flashbench.launches import Failure, LaunchData, baseline_index, collect
+from flashbench.launches import Failure, LaunchData, baseline_index, launch_data
 from flashbench.other_tools.benchmarks import SECONDS, BenchmarkSet, BenchmarkTimes, Launches
 from flashbench.run_reader import load_read_only
 
@@ -18,7 +18,7 @@ def read(path: Path, metric: str | None) -> BenchmarkSet:
             f"{path}: holds two builds that were measured together until they were decided; "
             "compare it alone"
         )
-    data = collect(run, metric)
+    data = launch_data(run, metric)
     builds = [candidate.build for candidate in run.candidates if not candidate.baseline]
     commits = {build.commit for build in builds} - {""}
     return BenchmarkSet(

@@ -56,7 +56,7 @@ def layout(document: Document, terminal: Terminal) -> Layout:
     chosen = {c.key for c in (*names, *keys)}
     others = [c for c in usual if c.key not in chosen]
     others += [c for c in columns if c.shown == "wide"]
-    for _, alike in groupby(others, key=lambda c: c.pair or c.key):
+    for _, alike in groupby(others, key=lambda c: c.together or c.key):
         pair = list(alike)
         trial = [c for c in columns if c.key in chosen or c in pair]
         reserve = bars.BEST if pair[0].shown == "wide" else min(bars.LEAST, width - beside - GAP)

@@ -43,7 +43,7 @@ def put_into(project: Project, checkout: Path) -> None:
         shutil.copy2(project.repository / name, place)
 
 
-def advice(project: Project, commit: str, reason: str) -> str:
+def hint(project: Project, commit: str, reason: str) -> str:
     """Say which file or folder of the working tree a failure is about that the commit lacks, and
     what to do; "" if there is none."""
     module = project.callable.partition(":")[0].partition(".")[0]

@@ -289,9 +289,9 @@ class _Preparation:
         checked = result.checked if result else ""
         failed = status not in ("built", "unchecked", "wrong result")
         commit = "" if self.revision.worktree else self.revision.commit
-        if failed and commit and (advice := adapter.advice(self.project, commit, reason)):
+        if failed and commit and (hint := adapter.hint(self.project, commit, reason)):
             first, *rest = reason.split("\n")
-            reason = "\n".join([f"{first}; {advice}", *rest])
+            reason = "\n".join([f"{first}; {hint}", *rest])
         ours = self.project.build is None
         return Built(
             project=self.project,

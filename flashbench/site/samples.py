@@ -100,11 +100,11 @@ def from_results(
     if judged is None:
         return None
     found, timed = [], []
-    for pair, (comparison, verdict) in zip(judged.pairs, judged.report.judged, strict=True):
-        known, shift = known_case(pair.name), comparison.shift
-        if known is not None and shift is not None and pair.b is not None and len(pair.b.times):
+    for match, (comparison, verdict) in zip(judged.matches, judged.report.judged, strict=True):
+        known, shift = known_case(match.name), comparison.shift
+        if known is not None and shift is not None and match.b is not None and len(match.b.times):
             found.append(Judged(known, comparison, verdict, shift))
-            seconds = float(np.median(pair.b.times.values))
+            seconds = float(np.median(match.b.times.values))
             timed.append(RooflinePoint(known, comparison.candidate, seconds))
     figures = [by_shape(found, against(judged.report))] if found else []
     roofs = [*peaks, *data_sheet(device, processor)]

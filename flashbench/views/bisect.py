@@ -52,9 +52,9 @@ def document(found: Found) -> Document:
         columns=columns,
         rows=[_row(found, one) for one in found.tried],
         summary=_summary(found),
-        footer=[f"{found.outcome.value}: {found.answer}", cost_line(found)],
+        footer=[f"{found.conclusion.value}: {found.answer}", cost_line(found)],
         notes=notes,
-        verdict=f"{found.outcome.value}: {found.answer}",
+        verdict=f"{found.conclusion.value}: {found.answer}",
     )
 
 
@@ -100,7 +100,7 @@ def _summary(found: Found) -> dict[str, Value | dict[str, Value]]:
         worked = asked.good.commit if last is None or last < 0 else asked.commits[last].id
     return {
         "purpose": found.purpose,
-        "outcome": found.outcome.value,
+        "outcome": found.conclusion.value,
         "answer": found.answer,
         "good": asked.good.commit,
         "bad": asked.bad.commit,

@@ -143,7 +143,7 @@ def verdict_cells(comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
         "metric": text_cell(pairing.metric),
         "launches": count_cell(min(pairing.launches, default=0)),
         "launches_needed": Cell(verdict.launches),
-        "reason": text_cell(verdict.advice),
+        "reason": text_cell(verdict.full_reason),
     }
 
 

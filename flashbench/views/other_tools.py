@@ -32,8 +32,8 @@ def document(judged: OtherToolsReport) -> Document:
     """One row per benchmark: both numbers, their ratio and its verdict."""
     report, sets = judged.report, judged.sets
     rows = [
-        _row(judged, pair, comparison, verdict)
-        for pair, (comparison, verdict) in zip(judged.pairs, report.judged, strict=True)
+        _row(judged, match, comparison, verdict)
+        for match, (comparison, verdict) in zip(judged.matches, report.judged, strict=True)
     ]
     summary = frame.summary(report)
     for name in Spent().summary():  # these files have none
@@ -105,7 +105,7 @@ def _header(judged: OtherToolsReport) -> list[str]:
     else:
         lines = [f"{name}: {_identity(one)}" for name, one in zip("AB", sets, strict=True)]
         meaning = "speed-up = A / B"
-        if any(pair.controlled for pair in judged.pairs):
+        if any(match.controlled for match in judged.matches):
             meaning = f"machine = {control} in A / in B, speed-up = candidate in A / in B / machine"
     return [
         *lines,
@@ -116,15 +116,15 @@ def _header(judged: OtherToolsReport) -> list[str]:
 
 def _control(judged: OtherToolsReport) -> str:
     """What tables call the control, if all cases are of one operation."""
-    found = {pair.control for pair in judged.pairs}
+    found = {match.control for match in judged.matches}
     return found.pop() if len(found) == 1 else "baseline"
 
 
 def _columns(judged: OtherToolsReport, *, single: bool) -> list[Column]:
     comparisons = judged.report.comparisons
-    several = len({(pair.b or pair.a).candidate for pair in judged.pairs}) > 1
+    several = len({(match.b or match.a).candidate for match in judged.matches}) > 1
     metrics = len({comparison.pairing.metric for comparison in comparisons}) > 1
-    other = {pair.a.unit for pair in judged.pairs} != {SECONDS}
+    other = {match.a.unit for match in judged.matches} != {SECONDS}
     machine: Shown = "text" if any(c.pairing.machine for c in comparisons) else "data"
     wide: Shown = "data" if machine == "data" else "wide"
     control = _control(judged)
@@ -132,11 +132,11 @@ def _columns(judged: OtherToolsReport, *, single: bool) -> list[Column]:
         name_column("case", "benchmark"),
         name_column("candidate", "candidate", "text" if several else "data"),
         name_column("metric", "metric", "text" if metrics else "data"),
-        Column("a", f"{control} us" if single else _title("A", other), pair="times"),
-        Column("b", "ours us" if single else _title("B", other), pair="times"),
+        Column("a", f"{control} us" if single else _title("A", other), together="times"),
+        Column("b", "ours us" if single else _title("B", other), together="times"),
         Column("unit", "unit", "text" if other else "data", numeric=False),
-        Column("sdpa_a", f"{control} in A us", wide, pair="control"),
-        Column("sdpa_b", f"{control} in B us", wide, pair="control"),
+        Column("sdpa_a", f"{control} in A us", wide, together="control"),
+        Column("sdpa_b", f"{control} in B us", wide, together="control"),
         *interval_columns("machine", "machine", machine),
         *interval_columns("speedup", "speed-up", "key"),
         Column("p", "p (all cases)", "wide"),
@@ -155,18 +155,18 @@ def _title(side: str, other: bool) -> str:
 
 
 def _row(
-    judged: OtherToolsReport, pair: Match, comparison: Comparison, verdict: Verdict
+    judged: OtherToolsReport, match: Match, comparison: Comparison, verdict: Verdict
 ) -> dict[str, Cell]:
-    both = controls(*judged.sets, pair) if len(judged.sets) == 2 else None
+    both = controls(*judged.sets, match) if len(judged.sets) == 2 else None
     sdpa = [_middle(series) for series in both] if both else [NONE, NONE]
     machine = comparison.pairing.machine
     return {
         **frame.verdict_cells(comparison, verdict),
         "case": text_cell(comparison.case.id),
-        "candidate": text_cell(name) if (name := (pair.b or pair.a).candidate) else NONE,
-        "a": _middle(pair.a),
-        "b": _middle(pair.b),
-        "unit": text_cell(_unit(pair.a)),
+        "candidate": text_cell(name) if (name := (match.b or match.a).candidate) else NONE,
+        "a": _middle(match.a),
+        "b": _middle(match.b),
+        "unit": text_cell(_unit(match.a)),
         "sdpa_a": sdpa[0],
         "sdpa_b": sdpa[1],
         "machine": speedup_cell(machine, interval=False),

@@ -125,9 +125,9 @@ def _title(run: RunFile) -> str:
 def _one_file_columns(control: str, others: Sequence[str]) -> list[Column]:
     return [
         _CASE,
-        Column("candidate_us", "ours us", pair="us"),
+        Column("candidate_us", "ours us", together="us"),
         Column("candidate_tflops", "TFLOP/s", "wide"),
-        Column(f"{control.lower()}_us", f"{control} us", pair="us"),
+        Column(f"{control.lower()}_us", f"{control} us", together="us"),
         *_backend_columns(others, "wide"),
         Column("best_us", "best us", "wide"),
         Column("best_backend", "best", "wide", numeric=False),
@@ -140,8 +140,8 @@ def _one_file_columns(control: str, others: Sequence[str]) -> list[Column]:
 def _pair_columns(control: str = title(operations.ATTENTION.baseline)) -> list[Column]:
     return [
         _CASE,
-        Column("a_us", "A us", pair="us"),
-        Column("b_us", "B us", pair="us"),
+        Column("a_us", "A us", together="us"),
+        Column("b_us", "B us", together="us"),
         Column(f"{control.lower()}_us", f"{control} us"),
         *interval_columns("speedup", "speed-up", "key"),
         Column(f"speedup_{control.lower()}", f"B vs {control}", "wide"),
@@ -152,10 +152,10 @@ def _pair_columns(control: str = title(operations.ATTENTION.baseline)) -> list[C
 def _two_file_columns(control: str) -> list[Column]:
     return [
         _CASE,
-        Column("a_us", "A us", pair="us"),
-        Column("b_us", "B us", pair="us"),
-        Column(f"{control.lower()}_a_us", f"{control} in A us", "wide", pair="control us"),
-        Column(f"{control.lower()}_b_us", f"{control} in B us", "wide", pair="control us"),
+        Column("a_us", "A us", together="us"),
+        Column("b_us", "B us", together="us"),
+        Column(f"{control.lower()}_a_us", f"{control} in A us", "wide", together="control us"),
+        Column(f"{control.lower()}_b_us", f"{control} in B us", "wide", together="control us"),
         *interval_columns("machine", "machine"),
         *interval_columns("speedup", "speed-up", "key"),
         *_verdict_columns(),

@@ -89,7 +89,7 @@ def test_no_launch_decides_alone_for_want_of_budget(
     assert found.probability is not None
     assert found.probability > 0.6
     assert found.candidates == (4,)
-    assert found.outcome.value == outcome
+    assert found.conclusion.value == outcome
     assert ("the budget was spent" in found.answer) == (outcome == "UNDECIDED")
 
 
@@ -100,7 +100,7 @@ def test_ends_are_tried_with_any_budget(asked: Range, budget: float | None, outc
     found = find_breakage(
         asked, "build", builds, jobs=1, quick=False, budget=budget, tell=lambda _: None
     )
-    assert found.outcome == Conclusion(outcome)
+    assert found.conclusion == Conclusion(outcome)
     assert len(found.tried) == 2 if outcome == "UNDECIDED" else len(found.tried) > 2
     assert found.cost.build_seconds == 2 * (len(found.tried) - 1)  # the ends were side by side
     assert ("stopped by the budget" in found.answer) == (outcome == "UNDECIDED")

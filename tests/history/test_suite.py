@@ -8,7 +8,7 @@ import pytest
 from flashbench import runfile
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import suite
-from flashbench.runfile import Candidate, Launch, Result, RunFile, Settings, Timing
+from flashbench.runfile import Candidate, Launch, Result, RunFile, RunSettings, Timing
 
 CASE, OTHER = suite.cases("cpu")[:2]
 
@@ -25,7 +25,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     failed = Result(case=OTHER.id, candidate=suite.KERNEL, status="wrong", reason="max error 3")
     first = [result(suite.KERNEL, [1.0, 4.0, 8.0], [0, 0, 1]), result("sdpa", [4.0], [0]), failed]
     second = [result(suite.KERNEL, [6.0, 9.0], [0, 1]), result("sdpa", [3.0, 3.0], [1, 0])]
-    settings = Settings(launches=2, samples=3, seed=0, min_sample_seconds=0, timeout_seconds=1)
+    settings = RunSettings(launches=2, samples=3, seed=0, min_sample_seconds=0, timeout_seconds=1)
     measured = RunFile(
         settings=settings,
         candidates=[

@@ -23,7 +23,7 @@ from flashbench.history.load import load
 from flashbench.history.model import History
 from flashbench.history.names import candidate_of, series_of
 from flashbench.history.to_asv import keep
-from flashbench.launches import collect
+from flashbench.launches import launch_data
 from flashbench.reports.figure import Figure
 from flashbench.revisions import Project
 from flashbench.runfile import BuildIdentity, Candidate, Ceilings, Pair, RunFile, save
@@ -67,7 +67,7 @@ def test_a_sample_is_the_median_of_a_launch(root: Path) -> None:
     """asv's samples are the launches' medians and ratios, at the commit, as flashbench has them."""
     run = run_of(root, speedup=2.0, metrics=("wall", "gpu_cold"))
     history = kept(root, run)
-    data = collect(run, "wall")
+    data = launch_data(run, "wall")
     row = content_of(root)["results"]["cpu.Seconds.track_seconds"]
     assert row[1] == [[repr(case.id) for case in run.cases], ["'flashbench'", "'sdpa'"]]
     assert row[-1][0] == pytest.approx(np.exp(data.log_median[0, 0]), rel=1e-8)
@@ -87,7 +87,7 @@ def test_percentiles_are_of_all_samples_where_there_are_enough(root: Path, sampl
     """p90 from 36 samples on and p99 from 368, as the percentiles of `show`; else unknown."""
     run = run_of(root, samples=samples)
     (kernel, *_) = kept(root, run).series
-    launches = collect(run, "wall").samples(0, 0)
+    launches = launch_data(run, "wall").samples(0, 0)
     for percent, found in ((90, kernel.points.p90), (99, kernel.points.p99)):
         expected = launch_quantile(launches, percent / 100)
         assert (expected is None) == (10 * samples < samples_needed(percent / 100))

@@ -9,14 +9,14 @@ import torch
 from synthetic import make_cases, make_pair, make_run
 
 from flashbench.candidates import load, parse_candidate
-from flashbench.launches import collect
+from flashbench.launches import launch_data
 from flashbench.measuring import measurement
 from flashbench.measuring.clock_cpu import CpuClock
 from flashbench.measuring.measurement import Options, measure_case
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.report import report_one, report_two
-from flashbench.runfile import Candidate, Launch, Result, RunFile, Settings
+from flashbench.runfile import Candidate, Launch, Result, RunFile, RunSettings
 from flashbench.verdict import Outcome
 
 CASE = attention_case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
@@ -47,7 +47,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Throttle]:
 
 def run_of(*launches: list[Result]) -> RunFile:
     return RunFile(
-        settings=Settings(
+        settings=RunSettings(
             launches=len(launches), samples=8, seed=1, min_sample_seconds=1e-4, timeout_seconds=60
         ),
         candidates=CANDIDATES,
@@ -75,7 +75,7 @@ def test_throttled_pass_is_dropped_for_all_and_counted_once(measured: Throttle) 
         assert result.timings[0].block == [0, 2, 3, 5, 6, 7]
         assert len(result.timings[0].seconds) == 6
     run = run_of(results, measured(lambda number: number == 0))
-    assert collect(run).dropped_blocks() == 3
+    assert launch_data(run).dropped_blocks() == 3
     assert caveats(run)["throttled"].startswith("3 throttled blocks")
 
 
@@ -109,7 +109,7 @@ def test_a_metric_that_was_not_timed_is_not_called_throttled() -> None:
     for launch in run.launches:
         for result in launch.results:
             result.dropped_blocks = 1
-    assert collect(run, "graph").failure(0, 0) is None
+    assert launch_data(run, "graph").failure(0, 0) is None
     reason = report_one(run, metric="graph").verdicts[0].reason
     assert reason == "ours has no graph times; it has wall"
 

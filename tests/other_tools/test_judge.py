@@ -29,11 +29,13 @@ def _codes(found):
 def test_pyperf_gets_full_verdicts():
     """Runs are launches: the unpaired rank interval at the family's level decides."""
     found = judged(INPUTS / "pyperf_a.json", INPUTS / "pyperf_b.json")
-    by_name = dict(zip([p.name for p in found.pairs], found.report.comparisons, strict=True))
-    pair = next(p for p in found.pairs if p.name == "sorted")
+    by_name = dict(zip([p.name for p in found.matches], found.report.comparisons, strict=True))
+    pair = next(p for p in found.matches if p.name == "sorted")
     expected = unpaired_shift(-np.log(pair.a.times.values), -np.log(pair.b.times.values), 0.05 / 2)
     assert by_name["sorted"].shift == expected
-    outcomes = {p.name: v.outcome for p, v in zip(found.pairs, found.report.verdicts, strict=True)}
+    outcomes = {
+        p.name: v.outcome for p, v in zip(found.matches, found.report.verdicts, strict=True)
+    }
     assert outcomes["sorted"] is Outcome.SLOWER
     assert _codes(found) == ["no-control"]
 
@@ -52,7 +54,7 @@ def test_what_a_file_lacks_is_the_reason(a, b, lacks):
     found = judged(INPUTS / a, INPUTS / b)
     compared = [
         (pair, verdict)
-        for pair, verdict in zip(found.pairs, found.report.verdicts, strict=True)
+        for pair, verdict in zip(found.matches, found.report.verdicts, strict=True)
         if verdict.outcome is not Outcome.NOT_MEASURED
     ]
     assert compared
@@ -89,9 +91,9 @@ def test_a_slower_machine_is_no_slower_kernel(tmp_path):
 def test_one_side_is_ours():
     """A run file and files of the pytest plugin meet in the case and the candidate's name."""
     found = judged(INPUTS / "ours.json", INPUTS / "plugin_b")
-    assert found.pairs[0].name == CASE
+    assert found.matches[0].name == CASE
     assert [v.outcome for v in found.report.verdicts] == [Outcome.SLOWER] * 2
-    assert all(pair.controlled for pair in found.pairs)
+    assert all(pair.controlled for pair in found.matches)
 
 
 def test_one_candidate_a_side_needs_no_common_name():
@@ -99,7 +101,7 @@ def test_one_candidate_a_side_needs_no_common_name():
     found = judged(
         INPUTS / "asv" / "box" / "a.json", INPUTS / "ours.json", allow=["different-machine"]
     )
-    ((pair, verdict),) = zip(found.pairs, found.report.verdicts, strict=True)
+    ((pair, verdict),) = zip(found.matches, found.report.verdicts, strict=True)
     assert (pair.a.candidate, pair.b.candidate) == ("kernel", "mine")
     assert verdict.outcome is Outcome.UNDECIDED
     assert _codes(found) == ["machine", "not-compared", "not-compared"]
@@ -127,7 +129,9 @@ def test_a_wrong_result_of_ours_is_wrong(tmp_path):
     bad = tmp_path / "bad.json"
     bad.write_text(json.dumps(content, separators=(",", ":")))
     found = judged(INPUTS / "plugin_a", bad)
-    outcomes = {p.name: v.outcome for p, v in zip(found.pairs, found.report.verdicts, strict=True)}
+    outcomes = {
+        p.name: v.outcome for p, v in zip(found.matches, found.report.verdicts, strict=True)
+    }
     assert outcomes[CASE] is Outcome.WRONG
 
 

@@ -37,7 +37,7 @@ from revisions.toys import (
 
 from flashbench import runfile
 from flashbench.errors import Exit
-from flashbench.launches import collect
+from flashbench.launches import launch_data
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +103,7 @@ def assert_paired(file: Path, waits: int = 1) -> None:
     """Both revisions ran their own code, which waits so often, in paired processes."""
     run = runfile.load(file)
     assert run.settings.processes == "paired"
-    data = collect(run)
+    data = launch_data(run)
     own = [candidate.name for candidate in run.candidates if not candidate.baseline]
     fast, slow = (data.median_us(data.candidate_index[name], 0) for name in own)
     assert fast is not None
@@ -291,7 +291,7 @@ def test_backfill(flashbench: Command, registered: Repository, tmp_path: Path) -
     assert run.settings.processes == "paired"
     own = [candidate.name for candidate in run.candidates if not candidate.baseline]
     assert sorted(c.beside for c in run.candidates if c.baseline) == sorted(own)
-    data = collect(run)
+    data = launch_data(run)
     fast, between, slow = (data.median_us(data.candidate_index[name], 0) for name in own)
     assert fast is not None
     assert between is not None
