@@ -11,6 +11,7 @@ Layout: System V ABI, "Object Files"; 64-bit little-endian ELF.
 
 import contextlib
 import ctypes
+import mmap
 import os
 import struct
 from collections.abc import Iterable, Iterator
@@ -36,12 +37,14 @@ def make_ordinary(libraries: Iterable[Path], shared_with: Iterable[str]) -> list
             others.append(ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY))
     changed = []
     for path in libraries:
-        content = bytearray(path.read_bytes())
-        for place, name in _unique_symbols(bytes(content)):
-            if not any(_defines(other, name) for other in others):
-                content[place] = _WEAK << 4 | content[place] & 15
-                changed.append(name)
-        path.write_bytes(content)
+        if not path.stat().st_size:  # cannot be mapped
+            continue
+        # In place: each launch does this with copies of tens of MB.
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+            for place, name in _unique_symbols(content):
+                if not any(_defines(other, name) for other in others):
+                    content[place] = _WEAK << 4 | content[place] & 15
+                    changed.append(name)
     return changed
 
 
@@ -53,9 +56,9 @@ def _defines(library: ctypes.CDLL, name: str) -> bool:
     return True
 
 
-def _unique_symbols(content: bytes) -> Iterator[tuple[int, str]]:
+def _unique_symbols(content: mmap.mmap) -> Iterator[tuple[int, str]]:
     """Offset of the binding, and name, of each unique symbol."""
-    if not content.startswith(_MAGIC):
+    if content[: len(_MAGIC)] != _MAGIC:
         return
     try:
         start, entry, count = _SECTION_TABLE.unpack_from(content)
@@ -67,7 +70,8 @@ def _unique_symbols(content: bytes) -> Iterator[tuple[int, str]]:
             for place in range(offset, offset + size, _SYMBOL.size):
                 name, info = _SYMBOL.unpack_from(content, place)
                 if info >> 4 == _UNIQUE:
-                    end = content.index(b"\0", names + name)
+                    if (end := content.find(b"\0", names + name)) < 0:
+                        return
                     yield place + 4, content[names + name : end].decode()
     except (struct.error, IndexError, ValueError):
         return  # damaged; the loader has the better message
