@@ -81,6 +81,8 @@ def test_each_revision_runs_its_own_code(built: dict[str, Built]) -> None:
             identities = [built[name].identity for name in order]
             assert [c.build for c in ready.candidates[1:]] == identities
             assert len(copies()) == len(order)
+            for name in (path for copy in copies() for path in copy.rglob("*.*")):
+                assert (name.stat().st_nlink > 1) == (name.suffix == ".py")  # or it takes long
             seen += loaded_files(worker)
             done = worker.ask(Measure(case=CASE, candidates=order, seed=1, full_check=True))
             assert worker.ask(Audit()) == Audited("")
