@@ -72,7 +72,7 @@ def figure() -> str:
 
 def shape(case: Case) -> str:
     """Batch, heads, lengths, head dim: what no title says."""
-    return f"{shape_name(case)} d{case.sizes['head_dim']}"
+    return f"{shape_name(case)}-d{case.sizes['head_dim']}"
 
 
 def recording() -> str:
