@@ -46,6 +46,10 @@ class Clock(Protocol):
         """Wait until all queued work is done."""
         ...
 
+    def rest(self) -> None:
+        """Wait until threads of earlier calls no longer take processors from the next one."""
+        ...
+
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:

@@ -32,15 +32,18 @@ class CpuClock:
     def synchronize(self) -> None:
         """Calls on the CPU return when they are done."""
 
+    def rest(self) -> None:
+        sleep(_SETTLE_SECONDS)
+
 
 class _WallSampler:
     def __init__(self, call: Call, min_sample_seconds: float) -> None:
         self._call = call
-        self.last: Output = call()
-        seconds = self._warm_up()
-        self.calls = max(1, math.ceil(min_sample_seconds / seconds))
-        # Single calls can only mislead upwards, by a disturbance: a whole sample decides.
-        while (taken := self._batch(self.calls)) < min_sample_seconds / 2:
+        self.last: Output
+        taken = self._warm_up()
+        self.calls = math.ceil(min_sample_seconds / taken)
+        # Short calls mislead upwards, by a disturbance: a whole sample of several decides.
+        while self.calls > 1 and (taken := self._batch(self.calls)) < min_sample_seconds / 2:
             self.calls = math.ceil(self.calls * min_sample_seconds / max(taken, 1e-9))
         self.sample_seconds = taken
 
@@ -63,7 +66,6 @@ class _WallSampler:
         return stop - start
 
     def block(self, samples: int) -> list[float]:
-        sleep(_SETTLE_SECONDS)
         with no_garbage_collection():
             self._batch(1)
             return [self._batch(self.calls) / self.calls for _ in range(samples)]

@@ -59,6 +59,9 @@ class CudaClock:
     def synchronize(self) -> None:
         torch.cuda.synchronize()
 
+    def rest(self) -> None:
+        """Threads of the host take nothing from the device."""
+
     def flush_l2(self) -> None:
         """Queue a write of twice the L2 cache, which evicts everything a call needs."""
         self._flush.zero_()

@@ -111,9 +111,10 @@ def measure_case(
     clock: Clock,
     options: Options,
     tell: Tell = lambda candidate, doing: None,
-    turn: Callable[[], None] = lambda: None,
+    turn: Callable[[], bool] = lambda: False,
 ) -> list[Result]:
-    """One result per candidate, in the given order. turn: returns when the next pass may begin.
+    """One result per candidate, in the given order. turn: returns when the next pass may begin, and
+    whether another process measured meanwhile.
 
     A candidate's failures are results, not exceptions; only DeviceLostError is raised.
     """
@@ -134,14 +135,14 @@ def _measure(
     clock: Clock,
     options: Options,
     stopwatch: Stopwatch,
-    turn: Callable[[], None],
+    turn: Callable[[], bool],
 ) -> None:
     """Fill in the results."""
     tell = stopwatch.tell
 
-    def wait() -> None:
+    def wait() -> bool:
         stopwatch.switch()  # another process measures meanwhile
-        turn()
+        return turn()
 
     tell("", "inputs and reference")
     with torch.no_grad():
@@ -214,7 +215,7 @@ def _time_metric(
     clock: Clock,
     options: Options,
     tell: Tell,
-    turn: Callable[[], None],
+    turn: Callable[[], bool],
 ) -> bool:
     """Add one metric's timings to every live subject; True if the deadline cut it short."""
     samplers: dict[str, Sampler] = {}
@@ -243,8 +244,9 @@ def _time_metric(
         subject.timings[metric] = Timing(metric=metric, calls=calls, seconds=[], block=[])
     cut = False
     order_seed = derive_seed(options.seed, problem.case.id, metric, "order")
+    of_torch = False  # whether the latest samples were of torch's own, whose threads the next share
     for block, order in enumerate(passes(len(ready), order_seed)):
-        turn()
+        of_torch &= not turn()
         problem.flip()
         taken: list[tuple[_Subject, list[float]]] = []
         slow = throttled(problem.case.device)
@@ -256,6 +258,9 @@ def _time_metric(
                 cut = True
                 break
             tell(name, metric)
+            if not (of_torch and subject.loaded.candidate.baseline):
+                clock.rest()
+            of_torch = subject.loaded.candidate.baseline
             with _failures_of(subject, problem, clock), subject.loaded.scope():
                 try:
                     seconds = samplers[name].block(shares[name][block])

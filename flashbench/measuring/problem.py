@@ -162,13 +162,13 @@ class Problem:
     def poison(self) -> None:
         """Leave NaN where the allocator will look first for memory of the results' sizes.
 
-        malloc has many places for small blocks, so more of those are filled.
+        malloc has many places for small blocks, so more of those are filled, up to a megabyte.
         """
-        blocks = [
-            torch.full(shape, torch.nan, dtype=dtype, device=self.case.device)
-            for shape, dtype in zip(self._shapes, self.dtypes, strict=True)
-            for _ in range(3 if shape.numel() * dtype.itemsize > 1 << 20 else 32)
-        ]
+        blocks = []
+        for shape, dtype in zip(self._shapes, self.dtypes, strict=True):
+            size = shape.numel() * dtype.itemsize
+            for _ in range(max(3, min(32, (1 << 20) // max(size, 1)))):
+                blocks.append(torch.full(shape, torch.nan, dtype=dtype, device=self.case.device))
         del blocks
 
     def check(self, out: Output, sign: int) -> error_rule.Accuracy:

@@ -149,7 +149,7 @@ class _Worker:
             checked=request.checked,
         )
         candidates = [self._loaded[name] for name in request.candidates]
-        turn = self._take_turn if request.in_turns else lambda: None
+        turn = self._take_turn if request.in_turns else lambda: False
         self._called = True
         results = measure_case(request.case, candidates, self._clock, options, self._tell, turn)
         return Done(results, device_state(self._device))
@@ -158,10 +158,11 @@ class _Worker:
         candidates = [self._loaded[name] for name in request.candidates]
         return inspect_case(request.case, candidates, request.seed, self._tell)
 
-    def _take_turn(self) -> None:
+    def _take_turn(self) -> bool:
         self._connection.send(Turn())
         if not isinstance(self._connection.receive(), Go):  # the parent is gone
             os._exit(1)
+        return True
 
     def _tell(self, candidate: str, doing: str) -> None:
         self._connection.send(Phase(candidate, doing))

@@ -132,6 +132,46 @@ class OneBlockClock(CpuClock):
         return sampler
 
 
+class RestingClock(CpuClock):
+    """A clock that notes when it lets threads rest."""
+
+    def __init__(self, noted: list[str]) -> None:
+        super().__init__(1e-4)
+        self._noted = noted
+
+    def rest(self) -> None:
+        self._noted.append("rest")
+
+
+@pytest.mark.parametrize("others_turn", [False, True])
+def test_threads_rest_unless_torch_alone_is_timed(others_turn: bool) -> None:
+    """Before each candidate's samples, except between two backends of SDPA, which share threads;
+    after another process's turn before these too."""
+    names = [Candidate(name=name, spec=name, baseline=True) for name in ("sdpa", "sdpa:math")]
+    names.append(parse_candidate("tests.measuring.candidates_for_tests:correct"))
+    noted: list[str] = []
+
+    def tell(candidate: str, doing: str) -> None:
+        if doing == "wall":
+            noted.append(candidate)
+
+    def turn() -> bool:
+        noted.append("turn")
+        return others_turn
+
+    loaded = [load(one)[0] for one in names]
+    measure_case(CASE, loaded, RestingClock(noted), OPTIONS, tell, turn)
+    torch_before = False
+    for place, what in enumerate(noted):
+        if what == "turn":
+            torch_before &= not others_turn
+        elif what != "rest":
+            rested = noted[place + 1 : place + 2] == ["rest"]
+            assert rested == (not torch_before or what == "correct")
+            torch_before = what != "correct"
+    assert 0 < noted.count("rest") < 3 * OPTIONS.samples
+
+
 def test_metric_that_is_lost_is_absent_with_its_reason() -> None:
     """An unavailable metric is not a failure of the candidate, and leaves no partial times."""
     candidate = load(parse_candidate("tests.measuring.candidates_for_tests:correct"))[0]

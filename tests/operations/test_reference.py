@@ -31,7 +31,7 @@ def test_reference_is_softmax_attention(causal: Causal, lengths: tuple[int, int]
 
 
 def test_blocks_of_rows_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The result is the same when scores are held a few rows at a time."""
+    """The result is the same when scores are held a few rows at a time, or only some are wanted."""
     q, k, v = _inputs(1, 2, 37, 32)
     k, v = k[:, :, :30], v[:, :, :30]
     masks = [for_reference(causal) for causal in (True, "bottom_right")]
@@ -39,6 +39,9 @@ def test_blocks_of_rows_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(reference, "_MAX_SCORES", 5 * 2 * 37)
     for mask, expected in zip(masks, whole, strict=True):
         torch.testing.assert_close(reference.attention(q, k, v, **mask), expected)
+        rows = torch.tensor([0, 3, 9, 20, 21, 30, 36])
+        some = reference.attention(q, k, v, **mask, rows=rows)
+        torch.testing.assert_close(some, expected[:, :, rows])
 
 
 def test_masked_nan_does_not_spread() -> None:

@@ -184,23 +184,11 @@ class AttentionForward(Operation):
         return Inputs((q, normal(s.kv_heads, s.k_len), normal(s.kv_heads, s.k_len)), keywords)
 
     def truth(self, case: Case, inputs: Inputs, rows: "Tensor | None" = None) -> "Output":
-        import torch
-
         from flashbench.operations.attention.truth import attention
 
-        q, k, v = inputs.tensors
         mask = mask_of(case)
-        if rows is None:
-            return attention(q, k, v, is_causal=mask != "full", bottom_right=mask == "bottom_right")
-        if mask == "full":
-            return attention(q[:, :, rows.to(q.device)], k, v)
-        # Row i of a causal problem is row i alone against the keys that it sees.
-        offset = k.shape[2] - q.shape[2] if mask == "bottom_right" else 0
-        found = []
-        for row in rows.tolist():
-            seen = slice(0, max(0, row + 1 + offset))
-            found.append(attention(q[:, :, row : row + 1], k[:, :, seen], v[:, :, seen]))
-        return torch.cat(found, dim=2)
+        causal, bottom_right = mask != "full", mask == "bottom_right"
+        return attention(*inputs.tensors, is_causal=causal, bottom_right=bottom_right, rows=rows)
 
     def truth_work(self, case: Case) -> int:
         s = shape_of(case)

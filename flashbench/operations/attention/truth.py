@@ -19,38 +19,42 @@ def attention(
     is_causal: bool = False,
     bottom_right: bool = False,
     scale: float | None = None,
+    rows: Tensor | None = None,
 ) -> Tensor:
     """Softmax attention in float64; grouped-query heads are recognised from the shapes.
 
-    q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim).
-    Returns float64 of q's shape. The causal mask is aligned at the top left, like SDPA's, or at
-    the bottom right, like torch's causal_lower_right; a row that sees no key is zeros.
+    q: (batch, heads, q_len, head_dim); k, v: (batch, kv_heads, k_len, head_dim); rows: indices of
+    the queries to compute, by default all. Returns float64 of q's shape, or of those rows. The
+    causal mask is aligned at the top left, like SDPA's, or at the bottom right, like torch's
+    causal_lower_right; a row that sees no key is zeros.
     """
     batch, heads, q_len, head_dim = q.shape
     kv_heads, k_len = k.shape[1], k.shape[2]
     scale = 1 / math.sqrt(head_dim) if scale is None else scale
+    places = torch.arange(q_len, device=q.device) if rows is None else rows.to(q.device)
+    q = q if rows is None else q[:, :, places]
     out = torch.zeros(q.shape, dtype=torch.float64, device=q.device)
     if out.numel() == 0 or k_len == 0:
         return out
-    rows = max(1, min(q_len, _MAX_SCORES // (heads * k_len)))
+    at_once = max(1, _MAX_SCORES // (heads * k_len))
     column = torch.arange(k_len, device=q.device)
     offset = k_len - q_len if bottom_right else 0
     for b in range(batch):
         keys = k[b].double().repeat_interleave(heads // kv_heads, dim=0)
         values = v[b].double().repeat_interleave(heads // kv_heads, dim=0)
-        for start in range(0, q_len, rows):
-            block = q[b, :, start : start + rows].double()
+        for start in range(0, len(places), at_once):
+            part = slice(start, start + at_once)
+            block = q[b, :, part].double()
             scores = block @ keys.transpose(-1, -2) * scale
             if is_causal:
-                row = torch.arange(start, start + block.shape[1], device=q.device)
-                hidden = column > row[:, None] + offset
+                hidden = column > places[part, None] + offset
                 # A masked key contributes nothing, even if its value is NaN or Inf.
                 scores = scores.masked_fill(hidden, -math.inf)
                 weights = torch.softmax(scores, dim=-1)
                 weights = weights.masked_fill(hidden.all(dim=1)[:, None], 0)
-                out[b, :, start : start + rows] = _masked_product(weights, values, hidden)
+                out[b, :, part] = _masked_product(weights, values, hidden)
             else:
-                out[b, :, start : start + rows] = torch.softmax(scores, dim=-1) @ values
+                out[b, :, part] = torch.softmax(scores, dim=-1) @ values
     return out
 
 
