@@ -1,5 +1,6 @@
 """Read the files of asv's results folder. A damaged file becomes a note and hides no other."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -85,8 +86,9 @@ def read_files(
     these are all files of the history, so other cache entries are removed."""
     if cache is None or len(paths) < _MANY:
         return _decoded(paths, None)
-    keys = [key_of(path) for path in paths]
-    known = [cache.get(key) for key in keys]
+    with ThreadPoolExecutor() as pool:  # reading and hashing need no lock of the interpreter
+        keys = [*pool.map(key_of, paths)]
+        known = [*pool.map(cache.get, keys)]
     if everything:
         cache.keep_only(set(keys))
     new = iter(_decoded([path for path, file in zip(paths, known, strict=True) if not file], cache))

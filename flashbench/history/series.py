@@ -14,6 +14,7 @@ from flashbench.other_tools.asv_file import Params
 from flashbench.other_tools.benchmarks import SECONDS, find_case
 from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
 
+_FEW = 2**16  # combinations, whose numbers are sorted in linear time
 _FEWEST_FOR_INTERVAL = 8  # with fewer samples, asv's interval assumes a distribution
 
 
@@ -89,13 +90,16 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
     collected.sort()
     sizes = [len(places) for places in collected.places]
     combination = np.concatenate(collected.places)
+    if len(collected.combinations) <= _FEW:
+        combination = combination.astype(np.uint16)
     commit = np.repeat(np.array(collected.commits, dtype=np.int64), sizes)
     # By combination, then commit; of two files of one commit, the later counts.
     order = np.argsort(combination, kind="stable")
-    again = np.zeros(len(order), dtype=bool)
-    same = combination[order][1:] == combination[order][:-1]
-    again[:-1] = same & (commit[order][1:] == commit[order][:-1])
-    order = order[~again]
+    if len(set(collected.commits)) < len(collected.commits):
+        again = np.zeros(len(order), dtype=bool)
+        same = combination[order][1:] == combination[order][:-1]
+        again[:-1] = same & (commit[order][1:] == commit[order][:-1])
+        order = order[~again]
     failed = order[np.concatenate(collected.failed)[order]]
     space = np.empty(len(commit))
     order = order[_possible(collected.column(0, space)[order], unit)]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 import numpy as np
 
@@ -80,7 +81,7 @@ class Latest:
     percentiles: Document | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Content:
     """The whole content. graphs: in the order to show; factors: by machine, on the penalty of a
     change, from its noise."""
@@ -93,7 +94,7 @@ class Content:
     profiles: tuple[Kept, ...] = ()
     factors: Mapping[str, float] = field(default_factory=dict)
 
-    @property
+    @cached_property  # every page has it
     def baseline(self) -> str:
         """What the speed-ups of all series are over, as a sentence calls it."""
         names = {baseline_of(one.case) for one in self.history.series if one.ratio is not None}

@@ -69,11 +69,11 @@ def below_best(points: Points) -> Jump | None:
     if count < 2 * SHORTEST:
         return None
     windows = np.lib.stride_tricks.sliding_window_view(value, SHORTEST)
-    medians = np.median(windows, axis=1)
     slowest = windows.max(axis=1)
     best = int(np.argmin(slowest[: count - 2 * SHORTEST + 1]))
-    speed = float(medians[best] / medians[-1])
+    before, newest = np.median(windows[[best, -1]], axis=1)
+    speed = float(before / newest)
     if windows[-1].min() <= slowest[best] or speed > 1 - _FALL:
         return None
-    first = 1 + int(np.flatnonzero(value <= np.sqrt(medians[best] * medians[-1]))[-1])
+    first = 1 + int(np.flatnonzero(value <= np.sqrt(before * newest))[-1])
     return Jump(int(points.commit[first]), speed, recent=False)
