@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention.bias import CausalVariant
 
 from flashbench.operations.attention.operation import MASKS as NAMES
 from flashbench.operations.attention.operation import Causal
@@ -16,6 +15,8 @@ IDS = NAMES
 def for_ours(causal: Causal) -> dict[str, Any]:
     """Of flashbench.attention."""
     if causal == "bottom_right":
+        from torch.nn.attention.bias import CausalVariant  # imports torch's compiler: 1.3 s
+
         return {"attn_mask": CausalVariant.LOWER_RIGHT}
     return {"is_causal": causal}
 

@@ -1,17 +1,11 @@
 """flashbench.attention from a user's view: its semantics and its refusals."""
 
+import importlib
 import inspect
-from collections.abc import Callable
-from typing import Any
+from types import ModuleType
 
 import pytest
 import torch
-from torch.nn.attention.bias import (
-    CausalBias,
-    CausalVariant,
-    causal_lower_right,
-    causal_upper_left,
-)
 from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench import attention
@@ -22,18 +16,21 @@ def _qkv(*shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
     return [torch.randn(shape, generator=generator).to(dtype) for _ in range(3)]
 
 
-@pytest.mark.parametrize(
-    "mask",
-    [
-        {"is_causal": False},
-        {"is_causal": True},
-        {"attn_mask": causal_upper_left(30, 40)},
-        {"attn_mask": causal_lower_right(30, 40)},
-    ],
-    ids=["full", "causal", "upper_left", "lower_right"],
-)
-def test_means_what_sdpa_means(mask: dict[str, Any]) -> None:
+@pytest.fixture
+def bias() -> ModuleType:
+    """torch's masks, of which the import takes a second."""
+    return importlib.import_module("torch.nn.attention.bias")
+
+
+@pytest.mark.parametrize("name", ["full", "causal", "upper_left", "lower_right"])
+def test_means_what_sdpa_means(bias: ModuleType, name: str) -> None:
     """Same arguments, same result as SDPA, with a scale and grouped heads."""
+    mask = {
+        "full": {"is_causal": False},
+        "causal": {"is_causal": True},
+        "upper_left": {"attn_mask": bias.causal_upper_left(30, 40)},
+        "lower_right": {"attn_mask": bias.causal_lower_right(30, 40)},
+    }[name]
     q, k, v = _qkv(2, 8, 40, 64)
     q, k, v = q[:, :, :30], k[:, :2], v[:, :2]
     arguments = {**mask, "scale": 0.3, "enable_gqa": True}
@@ -50,34 +47,35 @@ def test_takes_sdpas_arguments() -> None:
     ][3:]
 
 
-@pytest.mark.parametrize("call", [attention, torch.compile(attention, backend="eager")])
-def test_dropout_is_refused(call: Callable[..., torch.Tensor]) -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_dropout_is_refused(compiled: bool) -> None:
     """Eager and compiled, with what to do instead."""
+    call = torch.compile(attention, backend="eager") if compiled else attention
     q, k, v = _qkv(2, 4, 8, 32)
     assert torch.equal(call(q, k, v, None, 0.0, True), attention(q, k, v, is_causal=True))
     with pytest.raises(ValueError, match=r"^dropout_p must be 0, got 0\.1; .* if self\.training"):
         call(q, k, v, dropout_p=0.1)
 
 
-def test_a_variant_alone_fits_any_lengths() -> None:
+def test_a_variant_alone_fits_any_lengths(bias: ModuleType) -> None:
     """CausalVariant means the CausalBias of the tensors' lengths, in three dimensions too."""
     q, k, v = _qkv(4, 40, 32)
     q = q[:, :13]
-    for variant in CausalVariant:
-        expected = attention(q, k, v, attn_mask=CausalBias(variant, 13, 40))
+    for variant in bias.CausalVariant:
+        expected = attention(q, k, v, attn_mask=bias.CausalBias(variant, 13, 40))
         assert torch.equal(attention(q, k, v, attn_mask=variant), expected)
 
 
-def test_one_query_at_the_bottom_right_sees_all() -> None:
+def test_one_query_at_the_bottom_right_sees_all(bias: ModuleType) -> None:
     """The last query, as in decoding, is not masked."""
     q, k, v = _qkv(1, 4, 40, 32)
     last = q[:, :, -1:]
     assert torch.equal(
-        attention(last, k, v, attn_mask=CausalVariant.LOWER_RIGHT), attention(last, k, v)
+        attention(last, k, v, attn_mask=bias.CausalVariant.LOWER_RIGHT), attention(last, k, v)
     )
 
 
-def test_masks_that_are_refused() -> None:
+def test_masks_that_are_refused(bias: ModuleType) -> None:
     """Masks of other kinds or lengths, or beside is_causal, are named."""
     q, k, v = _qkv(2, 4, 8, 32)
     _refused(
@@ -85,7 +83,7 @@ def test_masks_that_are_refused() -> None:
     )
     told = "^attn_mask must be None.* got str; for a causal mask pass is_causal=True.*scaled_dot"
     _refused(TypeError, told, q, k, v, attn_mask="causal")
-    wrong = causal_lower_right(8, 9)
+    wrong = bias.causal_lower_right(8, 9)
     _refused(
         ValueError,
         r"^attn_mask is for the lengths \(8, 9\), q and k have \(8, 8\)",
@@ -94,9 +92,10 @@ def test_masks_that_are_refused() -> None:
         v,
         attn_mask=wrong,
     )
-    both = {"attn_mask": CausalVariant.LOWER_RIGHT, "is_causal": True}
+    lower_right = bias.CausalVariant.LOWER_RIGHT
+    both = {"attn_mask": lower_right, "is_causal": True}
     _refused(ValueError, "^attn_mask is given, so is_causal must be False", q, k, v, **both)
-    _refused(TypeError, "^q must be a torch.Tensor", [1], k, v, attn_mask=CausalVariant.LOWER_RIGHT)
+    _refused(TypeError, "^q must be a torch.Tensor", [1], k, v, attn_mask=lower_right)
 
 
 def test_batch_dimension_may_be_left_out() -> None:
