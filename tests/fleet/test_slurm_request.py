@@ -2,9 +2,9 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+import forks
 import numpy as np
 import pytest
 from synthetic import make_cases, make_run
@@ -17,19 +17,12 @@ from flashbench.runfile import save
 from flashbench.shard import equal_shards
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install flashbench[slurm]")
-ROOT = Path(__file__).parents[2]
 CUDA = ["--device", "cuda", "--shape", "1,1,8,32"]
 
 
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Without any program of Slurm on PATH."""
-    return subprocess.run(
-        [sys.executable, "-m", "flashbench", "run", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": str(directory)},
-    )
+    return forks.run(["run", *arguments], directory, {"PATH": str(directory)})
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,15 @@ def _known() -> Iterator[None]:
     operations.of_projects.update(before)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Threads would wait for each other on these small cases."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @st.composite
 def cases(draw: st.DrawFn, operation: Operation) -> Case:
     """Small cases of an operation."""
@@ -51,7 +60,6 @@ def cases(draw: st.DrawFn, operation: Operation) -> Case:
 
 def checked(operation: Operation, case: Case, make: Callable[[Call], Call], seed: int) -> None:
     """Check a candidate that `make` builds from torch's own; WrongError if it is wrong."""
-    torch.set_num_threads(1)
     baseline = operation.load_baseline("").call
     candidate = make(baseline)
     if operation.name.startswith("attention-"):

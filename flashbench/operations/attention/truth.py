@@ -60,12 +60,12 @@ def attention(
 
 def _masked_product(weights: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
     """weights @ values with masked pairs treated as absent: 0 * NaN must not spread."""
-    if bool(torch.isfinite(values).all()):
-        return weights @ values
-    rows = []
-    for i, seen in enumerate((~hidden).sum(dim=1).tolist()):
-        rows.append(weights[:, i : i + 1, :seen] @ values[:, :seen])
-    return torch.cat(rows, dim=1)
+    special = ~torch.isfinite(values).all(dim=2)
+    product = weights @ values.masked_fill(special[..., None], 0)
+    for head, j in special.nonzero().tolist():
+        part = weights[head, :, j, None] * values[head, j]
+        product[head] += part.masked_fill(hidden[:, j, None], 0)
+    return product
 
 
 def rounding(expected: Tensor, dtype: torch.dtype) -> float:

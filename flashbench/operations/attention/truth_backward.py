@@ -50,6 +50,8 @@ def attention_backward(
 
 def _product_of_seen(weights: Tensor, rows: Tensor, seen: Tensor) -> Tensor:
     """weights @ rows with pairs that are not seen treated as absent: 0 * NaN must not spread."""
-    if bool(torch.isfinite(rows).all()) or bool(seen.all()):
-        return weights @ rows
-    return torch.stack([weights[i, seen[i]] @ rows[seen[i]] for i in range(len(weights))])
+    special = ~torch.isfinite(rows).all(dim=1)
+    product = weights @ rows.masked_fill(special[:, None], 0)
+    for j in special.nonzero()[:, 0].tolist():
+        product += (weights[:, j, None] * rows[j]).masked_fill(~seen[:, j, None], 0)
+    return product
