@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from flashbench.cli import COMMANDS, cli
+from flashbench.cli import COMMANDS, SECTIONS, cli
 from flashbench.cli.settings import SettingsCommand
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
@@ -24,7 +24,10 @@ prints the same. All commands share their [exit codes](exit-codes.md) and [setti
 def page() -> str:
     """The whole page, in markdown."""
     context = click.Context(cli, info_name="flashbench")
-    parts = [_HEAD, "\n".join(f"- [{name}](#{name}): {_text(COMMANDS[name])}" for name in COMMANDS)]
+    parts = [_HEAD]
+    for heading, commands in SECTIONS.items():
+        lines = [f"- [{name}](#{name}): {_text(line)}" for name, line in commands.items()]
+        parts += [f"**{heading}**", "\n".join(lines)]
     for name in COMMANDS:
         command = cli.get_command(context, name)
         assert command is not None

@@ -52,7 +52,7 @@ def measure(
     None: what [tool.flashbench.run] of the project here sets, else the default of the command.
 
     candidates: functions, or `module:function`, perhaps as `name=module:function` or by name in a
-    mapping; each launch is a process of its own that imports them, so a function must stand in a
+    mapping; each launch is a process of its own that imports them, so a function must be in a
     module, not in a notebook's cell. None, without a setting: the callable of the project, built
     from the working tree, else flashbench's own attention. []: the baselines alone. cases: presets
     ("tiny", "headline"), shapes ("1,8,512,64", "rows=64,dim=128"), or ids as in tables; None, as of

@@ -65,8 +65,8 @@ def launches_of_search(
 def simulated(
     suspects: int, slowdown: float, spread: float, confidence: float, ends: int
 ) -> tuple[list[float], list[float]]:
-    """Launches of commits between the ends, and numbers of these commits, of several searches whose
-    culprits are spread over the range; each the fewest first.
+    """Simulate searches whose culprits are spread over the range. Returns the launches of commits
+    between the ends, and how many commits these were, each in ascending order.
 
     suspects: commits in a line, at least one; slowdown: log(time of bad / time of good), above 0;
     spread: the standard deviation of such a ratio between launches; ends: launches of the ends.

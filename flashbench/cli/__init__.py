@@ -26,29 +26,40 @@ from flashbench.streams import guard
 
 _COLLECT_AFTER = 200_000  # new containers, in place of 700
 
-# name -> help line, available without importing the command.
-COMMANDS = {
-    "init": "Set up a repository: find the kernel and its build, write settings, try them.",
-    "info": "What is built and loadable here: backends, dtypes, archs, commit, kernel resources.",
-    "preflight": "Find what would fail before you pay for a GPU; each finding has its fix.",
-    "plan": "What a run, compare, bisect or backfill would take: seconds, builds, money.",
-    "run": "Measure candidates against PyTorch's own over a grid of cases; write a run file.",
-    "show": "Print the table of a run file, in any format.",
-    "report": "Figures and a page of run files: speed-ups, distributions, scaling, roofline.",
-    "compare": "The gate: a candidate against its baseline, or B against A: files, git revisions.",
-    "aa": "A build against itself: this machine's false-alarm rate and smallest detectable change.",
-    "gate": "Does it build, fit, compute correctly, run fast enough? Stop at the first failure.",
-    "profile": "Show where the time of one case goes: counters, floors, bottleneck, next step.",
-    "build": "Build revisions, ranges or the working tree once; explain failures.",
-    "builds": "List the builds of this repository's commits, with reasons for failures.",
-    "bisect": "Find the commit that broke the build, the import, the result or the speed.",
-    "publish": "Publish the history as an offline site: graphs, changes, failed builds.",
-    "cloud": "Run a command on a rented machine, or one reached by ssh; it stops by itself.",
-    "merge": "Join the run files of `run --shard i/n`.",
-    "record": "Add run files to the history, beside the results of `asv run`.",
-    "backfill": "Build and measure many commits side by side, and add them to the history.",
-    "history": "Show where the speed changed, and which commits may be responsible.",
+# By heading: name -> help line, available without importing the command.
+SECTIONS = {
+    "Start": {
+        "init": "Set up a repository: find the kernel and its build, write settings, try them.",
+        "info": "Print what is built and loadable here, and the resources of each kernel.",
+        "preflight": "Find what would fail before you pay for a GPU; each finding has its fix.",
+        "plan": "Estimate what a run, compare, bisect or backfill takes: seconds, builds, money.",
+    },
+    "Measure and judge": {
+        "run": "Measure candidates against PyTorch's own over a grid of cases.",
+        "show": "Print the table of a run file, in any format.",
+        "report": "Draw figures and a page of run files: speed-ups, distributions, rooflines.",
+        "compare": "Judge B against A, or a candidate against its baseline: files or revisions.",
+        "aa": "Compare a build with itself: false alarms and smallest detectable change here.",
+        "gate": "Build, fit, compute correctly, run fast enough: stop at the first failure.",
+        "profile": "Show where the time of one case goes: counters, floors, bottleneck, next step.",
+    },
+    "Find the commit": {
+        "build": "Build revisions, ranges or the working tree once; explain failures.",
+        "builds": "List the builds of this repository's commits, with reasons for failures.",
+        "bisect": "Find the commit that broke the build, the import, the result or the speed.",
+    },
+    "Keep a history": {
+        "record": "Add run files to the history, beside the results of `asv run`.",
+        "backfill": "Build and measure many commits side by side, and add them to the history.",
+        "history": "Show where the speed changed, and which commits may be responsible.",
+        "publish": "Publish the history as an offline site: graphs, changes, failed builds.",
+    },
+    "Use other machines": {
+        "cloud": "Run a command on a rented machine, or one reached by ssh; it stops by itself.",
+        "merge": "Join the run files of `run --shard i/n`.",
+    },
 }
+COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 
 class _LazyGroup(click.Group):
@@ -71,8 +82,9 @@ class _LazyGroup(click.Group):
             raise NotMeasuredError("a process closed its pipe early") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for heading, commands in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl(list(commands.items()))
 
 
 @click.group(

@@ -33,9 +33,9 @@ def command(wanted: str | None) -> int:
     """Set up this repository: find the attention and its build, write [tool.flashbench.project] and
     an adapter, and try the working tree and HEAD.
 
-    The adapter, fb.py, translates SDPA's signature. Where inputs are expected as (batch, length,
-    heads, head dim), a try finds out. Nothing else is touched, and no file is replaced. Where
-    settings are there, only tries them, as after an edit of the adapter.
+    The adapter, fb.py, translates SDPA's signature; a trial call finds out whether inputs are
+    expected as (batch, length, heads, head dim). Nothing else is touched, and no file is replaced.
+    If settings exist, `init` only tries them, for example after an edit of the adapter.
     """
     from flashbench.init.adapter_text import unknown
     from flashbench.init.attention_functions import functions

@@ -16,7 +16,7 @@ PLANNED = {
     "bisect": "What `flashbench bisect` would take.",
     "backfill": "What `flashbench backfill` would take.",
 }
-# Options about the report of the command itself, in place of which the plan has its own.
+# Options of the planned command's report; the plan has its own instead.
 _REPORT = {"format_", "output_format"}
 
 

@@ -167,7 +167,7 @@ def _beside(path: Path) -> list[Ceilings]:
 def _write_figure(
     figure: "Figure", place: Path, form: str, below: Sequence[str], made_by: str
 ) -> None:
-    """The picture, its numbers, its words and those below them."""
+    """Write a picture, its numbers as CSV, and its notes, followed by `below`."""
     from flashbench.render.csv import table
 
     write_report(place.with_name(f"{place.name}.{form}"), _picture(figure, form))
@@ -184,7 +184,7 @@ def _write_figure(
 
 
 def file_names(names: Iterable[str]) -> list[str]:
-    """Distinct beginnings of file names, without what a shell or a file system would mind."""
+    """Distinct prefixes for file names, without characters special to shells and file systems."""
     found: list[str] = []
     for name in names:
         plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)

@@ -31,7 +31,7 @@ class Basis(StrEnum):
 # The range of an estimate, as factors, until enough runs show it.
 _RANGES = {Basis.KNOWN: (0.65, 1.6), Basis.NEAR: (0.5, 2.0), Basis.GUESS: (0.3, 3.0)}
 _NARROWEST = (0.9, 1.1)
-_ENOUGH = 19  # runs, of which nine in ten are likely between the least and the most before
+_ENOUGH = 19  # runs: nine in ten later ones likely lie between the least and the most of these
 
 # Guesses, deliberately round: operations per second, seconds of an almost empty call, of the starts
 # of launches, of the overhead of a turn at the clock.

@@ -115,9 +115,9 @@ def rate_of(run: RunFile) -> DevicePrice | None:
 
 
 def saved_seconds(run: RunFile, settled: Collection[str]) -> float:
-    """Seconds that the rest of the fixed plan would have taken for the cases (ids) that left it, at
-    the rate of the launches so far, without the first, which checks more, if there are others; at
-    most what is left of a budget."""
+    """Seconds saved by the cases (ids) that were decided early: what the rest of the fixed plan
+    would have taken them at the rate of the launches so far, without the first, which checks more,
+    if there are others. At most what is left of a budget."""
     planned, total = run.settings.launches, 0.0
     for case in settled:
         seconds = (launch.case_seconds.get(case) for launch in run.launches)

@@ -66,7 +66,7 @@ class Series:
     """One benchmark with one combination of parameters, on one machine and environment.
 
     benchmark, parameters: asv's names; parameters are (name, value) without asv's quotes. metric:
-    "wall", "gpu_warm"...; "" if the benchmark is not ours. case, candidate: "" likewise. control:
+    "wall", "gpu_warm"...; "" if the benchmark is not ours. case, candidate: the same. control:
     SDPA on the same case, at commits that have it; ratio: the candidate's time over SDPA's, by
     launch. Both are None if SDPA was not measured. failed: commits where it was tried without a
     result.

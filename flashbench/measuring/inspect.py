@@ -68,7 +68,7 @@ def _peak_allocated(call: Call) -> int:
 
 
 def _peak_on_cpu(call: Call) -> int:
-    """Bytes beyond the inputs; the larger of two figures, each of which may miss something.
+    """Bytes beyond the inputs; the larger of two figures, as either may miss something.
 
     torch's allocator does not see a kernel's own scratch memory; the resident set does not grow
     when the process takes memory that it has already.

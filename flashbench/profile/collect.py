@@ -53,9 +53,8 @@ class How:
 
 
 def collect(case: Case, asked: Sequence[ToProfile], how: How, command: list[str]) -> CaseProfile:
-    """Profile every candidate; a failure is recorded with its reason and affects no other. Kept
-    after each step, so that no end of the process loses what it measured; what an early end cost is
-    told.
+    """Profile every candidate; a failure is recorded with its reason and affects no other. The
+    profile is saved after each step, so an early end loses nothing, and the account says its cost.
 
     Raises NotMeasuredError if the first cannot be called at all.
     """

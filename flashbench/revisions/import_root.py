@@ -112,7 +112,7 @@ def checked(
     operation: WhatIsComputed = ATTENTION,
 ) -> ImportRecord:
     """The record of an import root whose callable was loaded and, if `correct`, called on these
-    cases. tree: the working tree, nothing of which may be imported.
+    cases. tree: the working tree, which must not be imported from.
 
     Known results are reused; a failure is retried with other packages in this Python or with
     `retry_failed`. Raises OSError if the cache cannot be written.

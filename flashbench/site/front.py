@@ -141,7 +141,7 @@ def _last(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _builds(content: Content) -> dict[str, Any]:
-    """A strip of which commits build, and the newest that do not."""
+    """A strip that shows which commits build, and the newest that do not."""
     commits = content.history.commits
     measured = {
         place

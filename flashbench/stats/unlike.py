@@ -63,7 +63,7 @@ def _alike(old: FloatArray, new: FloatArray) -> bool:
 
 
 def _deviation(launches: list[float]) -> float:
-    """The median absolute deviation, ten times as fast as by numpy for a few launches."""
+    """The median absolute deviation, ten times faster than numpy's for a few launches."""
     middle = median(launches)
     return median([abs(launch - middle) for launch in launches])
 

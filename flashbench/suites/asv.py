@@ -40,7 +40,7 @@ class AsvPair:
         self, a: Checkout, b: Checkout, suite: str, scratch: Path, tree: Path, timeout: float
     ) -> None:
         """suite: relative to a checkout. scratch: an empty folder beside the checkouts, for the
-        folders that benchmarks run in. tree: the working tree, nothing of which may be imported.
+        folders that benchmarks run in. tree: the working tree, which must not be imported from.
         timeout: seconds of one request."""
         self._checkouts = {"A": a, "B": b}
         self._suite, self._scratch, self._tree = suite, scratch, tree

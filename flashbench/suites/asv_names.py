@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# What asv_runner's benchmark types look for, of which plugins may add others.
+# What asv_runner's own benchmark types look for; plugins may add others.
 _BENCHMARK = re.compile(r"[A-Za-z]+_.+|[A-Z].*")
 
 

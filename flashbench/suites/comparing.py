@@ -33,7 +33,7 @@ from flashbench.suites.suite_file import SuiteCase, SuiteLaunch, SuiteRun
 NOT_OF_SUITES = "is not for --asv and --pytest: drop it"
 _SAVE_SECONDS = 5.0
 _TELL_SECONDS = 10.0  # of the first launch: what is left is then estimated,
-_LONG_SECONDS = 600.0  # and told if it is more than this
+_LONG_SECONDS = 600.0  # longer forecasts are printed
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def compare_suites(
     """Measure into the file `path`, saved as it grows; one of the same comparison is resumed, any
     other refused, or replaced with `force`.
 
-    start: the folder whose project and suite are meant. Raises InvalidInputError, and
-    NotMeasuredError if a revision cannot be built or the suite not be read.
+    start: the folder from which the project and the suite are found. Raises InvalidInputError, and
+    NotMeasuredError if a revision cannot be built or the suite cannot be read.
     """
     try:
         re.compile(request.asv)

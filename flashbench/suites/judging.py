@@ -89,7 +89,7 @@ def _by_case(run: SuiteRun) -> _Results:
 
 
 def _judged(run: SuiteRun, results: _Results) -> list[SuiteCase]:
-    """The cases that the suite does not skip in both revisions, of which nobody asks a verdict."""
+    """All cases but those that the suite skips in both revisions: these need no verdict."""
     return [case for case in run.cases if not _is_skipped(results[case.name])]
 
 

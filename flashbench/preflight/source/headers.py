@@ -135,7 +135,7 @@ def _absent_module(tree: SourceTree, includer: str, name: str) -> str:
 
 @lru_cache(maxsize=1)
 def needed_folders(tree: SourceTree) -> dict[AbsentFolder, tuple[str, Include, str]]:
-    """Include directories that are not here and of which a header is missing, each with an include
+    """Absent include directories that a missing header would be in, each with an include
     of it, and the folder that was meant if it is mistyped."""
     found = dict[AbsentFolder, tuple[str, Include, str]]()
     for name in tree.sources if absent_folders(tree) else ():

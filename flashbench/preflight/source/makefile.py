@@ -106,8 +106,8 @@ class Makefile:
         return not (self.unclear or any(ANY in one for one in words))
 
     def include_flags(self) -> Iterator[tuple[str, MakeLine]]:
-        """Include directories in variables and commands, each with its line; `ANY` in those that
-        its text does not tell."""
+        """Include directories in variables and commands, each with its line; `ANY` stands
+        for what its text leaves open."""
         texts = [(value, line) for _, value, line in self._values]
         texts += [(line.text, line) for rule in self.rules for line in rule.recipe]
         for text, line in texts:

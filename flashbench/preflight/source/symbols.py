@@ -235,7 +235,7 @@ def _own(tree: SourceTree, file: str) -> list[Declaration]:
 
 def _user(tree: SourceTree, wanted: _Wanted, users: list[str]) -> str | None:
     """The first unit that uses the function and sees its declaration, else a header of one, if it
-    is known which definition is meant: nothing may call what the header defines."""
+    is known which definition counts: nothing may call what the header defines."""
     name = wanted.one.name
     headers = (one for one in tree.naming(name) if one.endswith(HEADERS) and wanted.is_known)
     for file in (*users, *headers):
