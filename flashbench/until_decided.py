@@ -33,16 +33,19 @@ def measure_pair(
     `enough` leave the plan.
 
     It may stop and resume at any time: the verdicts hold at every look. After the first launches of
-    a new file it notes if the plan's launches or budget are too few to call equal builds SAME,
-    unless a change is `sought`. Errors as for `run.measure`.
+    a new file, two if the budget pays for few, it notes if the plan's launches or budget are too
+    few to call equal builds SAME, unless a change is `sought`. Errors as for `run.measure`.
     """
     assert plan.pair is not None
     alpha, tolerance = 1 - plan.pair.confidence, plan.pair.tolerance
 
+    said: list[str] = []
+
     def look(run: RunFile, report: Report) -> None:
-        if sought or resumed is not None or len(run.launches) != _SHOW_SPREAD:
+        if sought or resumed is not None or said or not tells_spread(run, plan.budget_seconds):
             return
         if line := out_of_reach(run, report, plan.launches, plan.budget_seconds):
+            said.append(line)
             progress.note(line)
 
     decided = decided_cases(plan.pair.metric or None, tolerance, alpha, enough, look)
@@ -78,6 +81,21 @@ def decided_cases(
     return decided
 
 
+def tells_spread(run: RunFile, budget: float | None) -> bool:
+    """Whether now is the time to look at the spread of the launches: after six of them, or from two
+    on if the budget (device seconds) pays for fewer than six."""
+    now, every = len(run.launches), [case.id for case in run.cases]
+    if budget is None or not 1 < now < _SHOW_SPREAD:
+        return now == _SHOW_SPREAD
+    return _paid_for(run, budget, seconds_of_more(run, every, now + 1)) < _SHOW_SPREAD
+
+
+def _paid_for(run: RunFile, budget: float, each: float) -> int:
+    """Launches that the budget pays for in all. each: seconds of one more."""
+    more = int(max(0.0, budget - run.device_seconds) / each) if each else MAX_PLANNED_LAUNCHES
+    return len(run.launches) + more
+
+
 def out_of_reach(run: RunFile, report: Report, most: int, budget: float | None) -> str | None:
     """A line if cases that show no change so far, were there none, would not be SAME within `most`
     launches and the budget (device seconds, None: without a limit), by the spread of the run's
@@ -103,10 +121,8 @@ def out_of_reach(run: RunFile, report: Report, most: int, budget: float | None) 
 
     now, allows = len(run.launches), "--launches"
     each = seconds_of_more(run, spreads, now + 1)
-    if budget is not None and each:
-        paid = now + int(max(0.0, budget - run.device_seconds) / each)
-        if paid < most:
-            most, allows = paid, "--budget"
+    if budget is not None and (paid := _paid_for(run, budget, each)) < most:
+        most, allows = paid, "--budget"
     wanted = needed(report.tolerance)
     if wanted <= most:
         return None

@@ -6,7 +6,7 @@ from synthetic import make_cases, make_pair
 
 from flashbench.report import report_builds
 from flashbench.runfile import RunFile
-from flashbench.until_decided import out_of_reach
+from flashbench.until_decided import out_of_reach, tells_spread
 
 
 def pair(between: float, speedup: float = 1.0) -> RunFile:
@@ -39,6 +39,21 @@ def test_what_will_not_be_decided_is_said_early() -> None:
     within = said(run, 200, run.device_seconds + 4.0)  # of 1 s each
     assert within is not None
     assert "--budget allows about 10, which reach 5 %" in within
+
+
+def test_a_budget_for_few_launches_is_judged_after_two() -> None:
+    """It would end before six."""
+    run = pair(0.01)
+    assert tells_spread(run, None)
+    assert tells_spread(run, 100.0)
+    run.launches = run.launches[:2]
+    assert not tells_spread(run, None)
+    assert not tells_spread(run, run.device_seconds + 4.0)  # of 1 s each
+    assert tells_spread(run, run.device_seconds + 3.0)
+    line = said(run, 200, run.device_seconds + 3.0)
+    assert line is not None
+    assert line.startswith("by the spread of these 2 launches, ")
+    assert "--budget allows about 5, which reach " in line
 
 
 def test_the_tolerance_that_is_said_would_do() -> None:

@@ -98,7 +98,8 @@ def command(**options: Any) -> int:
     found = compare_with_itself(data, options["launches"], judging["tolerance"], judging["alpha"])
     if not found.family.trials or not found.cases:
         raise NotMeasuredError(
-            f"{path}: no complete comparison of {options['launches']} launches was measured"
+            f"{path}: no complete comparison of {options['launches']} launches was measured; "
+            f"`flashbench aa --resume {path}` goes on, or takes fewer with --launches"
         )
     deliver(document(found), options["output_format"], options["output"])
     if options["save"]:
