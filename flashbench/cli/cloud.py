@@ -162,7 +162,7 @@ def run(context: click.Context, /, **options: Any) -> int:
 def _started(
     order: "Order", job: "RemoteJob", wanted: "RemoteCommand", options: dict[str, Any]
 ) -> int:
-    """Start the job of `cloud run`, or show it, or go on with it."""
+    """Start the job of `cloud run`, print it, or resume it."""
     from flashbench.profile.model import is_profile
 
     if not order.begun and wanted.run_file is not None and is_profile(wanted.run_file):

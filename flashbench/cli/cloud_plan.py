@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def forecast_there(
     wanted: "RemoteCommand", record: "Record", machines: int = 1
 ) -> "Forecast | None":
-    """What the command will take, by what came home from such machines before; None if it cannot be
+    """What the command will take, by what such machines measured before; None if it cannot be
     planned. machines: how many share its cases."""
     from flashbench.cli import forecasts
     from flashbench.cli.plan import PLANNED

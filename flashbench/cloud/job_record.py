@@ -108,7 +108,7 @@ def paid_seconds(run_files: Sequence[Path]) -> float:
 
 
 def paid_for(run_file: Path) -> Costs:
-    """What lost machines spent on a run file whose results never came home."""
+    """What lost machines spent on a run file whose results were never downloaded."""
     if run_file.exists():  # and has it
         return Costs()
     of_it = [one for one in _all() if one.run_file == str(run_file) and one.code is None]

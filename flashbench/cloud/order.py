@@ -88,7 +88,7 @@ class Order:
             self.record.place.rmdir()
 
     def send_earlier(self) -> None:
-        """Add the run files that came home so far to the payload, to be resumed."""
+        """Add the run files downloaded so far to the payload, to be resumed."""
         for file in self.results.glob("*.json"):
             if not is_profile(file) and intact(file, self.tell) is not None:
                 shutil.copy(file, self.earlier / file.name)
@@ -137,7 +137,7 @@ class Order:
             if machine is not None:
                 sky.call(sky.down(machine.name), quiet=True)
                 self.tell(f"{machine.name} is removed")
-        finally:  # what came home is delivered, with what the machine cost until now
+        finally:  # what was downloaded is delivered, with what the machine cost until now
             code, where = bring_home(record, status, self.tell)
             self.record = record.with_rent_until_now(code=code, measured_on=where)
             self.record.save()
@@ -225,7 +225,7 @@ def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
     """Pack a job and name it by what it measures and where, so the same command is the same job.
 
     record: without its name. A job that was started before keeps its original record; one that
-    ended without measuring is tried again, from what came home of it.
+    ended without measuring is tried again, from what was downloaded of it.
     """
     staged = records.made_home() / f"new-{time.time_ns()}"
     try:

@@ -72,7 +72,7 @@ def measure_on_slots(
 
     flags: the plan, as flags of `flashbench run`. resumed: the run to resume. shards: of each slot,
     if a planner assigned the cases. paid_there: what other machines spent on a part of which
-    nothing came home. Whatever happens to a slot, all its and the others' measurements are
+    nothing was downloaded. Whatever happens to a slot, all its and the others' measurements are
     in the file. Raises FlashbenchError with the first slot's message if nothing
     could be measured anywhere.
     """

@@ -181,7 +181,7 @@ def _how_to_add(tree: SourceTree, file: str, *, forced: bool) -> str:
 
 
 def _is_tracked(tree: SourceTree, file: str) -> bool:
-    """Whether the index has a file, which may lie above the project."""
+    """Whether the index has a file, which may be above the project."""
     assert tree.tracked is not None
     if not file.startswith(("../", "/")):
         return file in tree.tracked

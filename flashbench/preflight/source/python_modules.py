@@ -228,7 +228,7 @@ def lost_module(tree: SourceTree, one: Import) -> str:
 
 
 def files_of(tree: SourceTree, one: Import) -> Iterator[str]:
-    """Where an imported module may lie."""
+    """Where an imported module may be."""
     for folder in packages_of(tree).folders.get(one.package, ()):
         yield f"{folder}/{one.name}.py"
         yield f"{folder}/{one.name}/__init__.py"

@@ -133,7 +133,7 @@ def callable_of(tree: SourceTree, project: Project) -> str:
 
 
 def callable_files(project: Project) -> list[str]:
-    """Where the callable's module may lie."""
+    """Where the callable's module may be."""
     module = project.callable.partition(":")[0].replace(".", "/")
     ends = (".py", "/__init__.py")
     return [os.path.normpath(f"{project.path}/{module}{end}") for end in ends]
