@@ -194,7 +194,9 @@ def attainable_tolerance(
         line += f"unchanged build SAME at {100 * wanted:g} % within {launches} launches{why} "
         line += f"({_cases(noise)}, 80 % power each)"
         if attained is None:
-            return wanted, f"{line}, nor at a larger tolerance"
+            some = next(((n, one) for n, one in enumerate(noise.attainable, 1) if one), None)
+            more = f"; {some[0]} launches reach {100 * some[1]:g} %" if some else ""
+            return wanted, f"{line}, nor at a larger tolerance{more}"
         return attained, (
             f"tolerance {100 * attained:g} %: {line}; --tolerance {100 * wanted:g}% insists"
         )
@@ -221,7 +223,8 @@ def outlook(
     for noise in profile.noise:
         if noise.key != (device, name, threads, metric) or not noise.detectable:
             continue
-        seen = noise.detectable[min(launches, len(noise.detectable)) - 1]
+        launches = min(launches, len(noise.detectable))
+        seen = noise.detectable[launches - 1]
         what = "no change reliably" if seen is None else f"changes of {100 * seen:.2g} % or more"
         line = f"according to its profile of {noise.measured[:10]}, this machine detects {what}"
         line += f" with {launches} launches (half of its cases, 80 % power, {_cases(noise)})"

@@ -50,6 +50,9 @@ def test_advice_says_what_will_be_seen() -> None:
     line = machine.outlook(profile, HERE, "cpu", "wall", 10, 0.01)
     assert line is not None
     assert "changes of 1.5 % or more with 10 launches" in line
+    line = machine.outlook(profile, HERE, "cpu", "wall", 200, 0.01)
+    assert line is not None
+    assert "with 40 launches (half" in line  # no more are in the profile
     line = machine.outlook(profile, HERE, "cpu", "wall", 4, 0.01)
     assert line is not None
     assert line.endswith("; 8 detect 2 %")
@@ -91,7 +94,8 @@ def test_the_attainable_tolerance_is_chosen_aloud() -> None:
     assert attainable(launches=400) == attainable(launches=40)
     chosen, line = attainable(launches=5)
     assert chosen == 0.01
-    assert line.endswith("within 5 launches (8 cases, 80 % power each), nor at a larger tolerance")
+    assert line.endswith("80 % power each), nor at a larger tolerance; 10 launches reach 5 %")
+    assert attainable(attainable=[None] * 40)[1].endswith("nor at a larger tolerance")
 
 
 @pytest.mark.parametrize(
