@@ -12,13 +12,14 @@ from flashbench.api.arguments import checked, command_options, in_parameters
 from flashbench.api.cases import Cases, Causal, Layout, plan_fields
 from flashbench.api.run import Run
 from flashbench.case import DtypeName
-from flashbench.cli.building import of_project
+from flashbench.cli.building import how_to_build
 from flashbench.cli.run import plan_of
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.measuring.progress import Silent, make_progress
 from flashbench.measuring.same_plan import continued
 from flashbench.operations.chosen import chosen
+from flashbench.revisions.working_tree import in_project
 from flashbench.run_plan import RunEnd
 from flashbench.run_plan import measure as measure_plan
 
@@ -75,7 +76,13 @@ def measure(
         options |= {"candidates": [*map(_text, named)], "baseline_only": not named}
         functions = [one for _, one in named if not isinstance(one, str)]
     told = make_progress(in_parameters(measure)) if progress else Silent()
-    plan = of_project(plan_of(options, plan_fields(options, given)), options, told.note)
+    plan = in_project(
+        plan_of(options, plan_fields(options, given)),
+        told.note,
+        named=bool(options["candidates"] or options["baseline_only"]),
+        budget=options["budget"],
+        **how_to_build(options),
+    )
     plan = replace(plan, import_root=plan.import_root or _root(functions))
     file = Path(path or options["output"] or new_run_file("bench"))
     with claimed(file, "path=", force=options["force"], tell=told.note) as resumed:

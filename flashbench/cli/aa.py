@@ -168,17 +168,19 @@ def _build(
 ) -> tuple[str, Path, BuildIdentity]:
     """The build to compare with itself: its name, import root and identity."""
     from flashbench.candidates import OUR_CALLABLE, OURS, parse_candidate
-    from flashbench.cli.building import how_to_build, rebuild
+    from flashbench.cli.building import how_to_build
     from flashbench.revisions import WORKTREE, find
     from flashbench.revisions.announced import build_working_tree
     from flashbench.revisions.installed import copy_installed
+    from flashbench.revisions.working_tree import build_again
 
     project = find(Path.cwd())
     if resumed is not None:
         assert resumed.pair is not None
         old = next(c for c in resumed.candidates if c.name == resumed.pair.old)
         if old.build.revision == WORKTREE:
-            built = rebuild(project, old, options, options["resume"])
+            how = how_to_build(options)
+            built = build_again(project, old, options["resume"], tell, **how)
             return old.spec, built.require(), built.identity
         spec = old.spec
     elif options["candidate"] is None and project is not None:

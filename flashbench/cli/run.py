@@ -11,7 +11,7 @@ import click
 from flashbench import defaults
 from flashbench.baseline_names import is_default
 from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.cli.building import of_project
+from flashbench.cli.building import how_to_build
 from flashbench.cli.fleet import FREE_OF_FLEET, fleet_options, measure_on_fleet, spread
 from flashbench.cli.measuring import is_given, plan_options, refuse_given, tell
 from flashbench.cli.options import (
@@ -103,6 +103,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     if options["child"]:  # first, because the next imports are slow
         _follow_parent(options)
     from flashbench.measuring.progress import make_progress
+    from flashbench.revisions.working_tree import in_project
     from flashbench.run_plan import measure
 
     if not options["child"] and options["resume"] is not None:
@@ -123,7 +124,16 @@ def command(context: click.Context, /, **options: Any) -> int:
         fleet = spread(context)
         if fleet and plan.shard:
             raise InvalidInputError(f"{path} is a shard; merge it first, or resume without {fleet}")
-        plan = of_project(plan, options, tell, None if resume is None else resumed, fleet)
+        plan = in_project(
+            plan,
+            tell,
+            named=bool(options["candidates"] or options["baseline_only"]),
+            budget=options["budget"],
+            resumed=(resumed, resume) if resume is not None and resumed is not None else None,
+            fleet=fleet,
+            quiet=options["child"],
+            **how_to_build(options),
+        )
         if resume is None and resumed is not None:
             plan = continued(resumed, plan, path, "-o", tell)
         end: RunEnd | None

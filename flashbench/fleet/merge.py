@@ -12,6 +12,7 @@ import msgspec
 from flashbench.case import Case
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.identity import SAME
+from flashbench.measuring.remaining import unfinished_launches
 from flashbench.measuring.retries import UNFINISHED
 from flashbench.runfile import Costs, Environment, Launch, Result, RunFile, RunSettings
 from flashbench.shard import Shard, cases_of_shard
@@ -138,16 +139,6 @@ def total_costs(parts: Sequence[Costs]) -> Costs:
         currency=parts[0].currency if len({one.currency for one in parts}) == 1 else "",
         price=parts[0].price if len({one.price for one in parts}) == 1 else "",
     )
-
-
-def unfinished_launches(run: RunFile) -> int:
-    """How many of the requested launches a resumed run would work on."""
-    finished = sum(
-        launch.complete and not any(result.status in UNFINISHED for result in launch.results)
-        for launch in run.launches
-        if 0 <= launch.index < run.settings.launches
-    )
-    return max(0, run.settings.launches - finished)
 
 
 def warnings(parts: Sequence[tuple[str, RunFile]], merged: RunFile) -> list[str]:

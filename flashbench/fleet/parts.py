@@ -9,9 +9,10 @@ from pathlib import Path
 
 from flashbench import own_python
 from flashbench.errors import InvalidInputError
-from flashbench.fleet.merge import merge, split, unfinished_launches
+from flashbench.fleet.merge import merge, split
 from flashbench.measuring.claim import lock_of
 from flashbench.measuring.plan import Plan
+from flashbench.measuring.remaining import unfinished_launches
 from flashbench.runfile import RunFile, load, save
 from flashbench.shard import Shard, equal_shards
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 
 from flashbench.case import Case
 from flashbench.measuring.plan import Plan, case_order, launch_seed
+from flashbench.measuring.retries import UNFINISHED
 from flashbench.runfile import Launch, RunFile
 from flashbench.shard import cases_of_shard
 
@@ -59,3 +60,13 @@ class Remaining:
     def nothing(self, run: RunFile) -> bool:
         """Whether all cases left the plan."""
         return all(case.id in self._settled for case in run.cases)
+
+
+def unfinished_launches(run: RunFile) -> int:
+    """How many of the requested launches a resumed run would work on."""
+    finished = sum(
+        launch.complete and not any(result.status in UNFINISHED for result in launch.results)
+        for launch in run.launches
+        if 0 <= launch.index < run.settings.launches
+    )
+    return max(0, run.settings.launches - finished)

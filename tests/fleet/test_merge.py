@@ -18,7 +18,8 @@ from flashbench.cli import cli
 from flashbench.cli.compare import command as compare
 from flashbench.cli.merge import command as merge_command
 from flashbench.errors import InvalidInputError
-from flashbench.fleet.merge import merge, split, unfinished_launches, warnings
+from flashbench.fleet.merge import merge, split, warnings
+from flashbench.measuring.remaining import unfinished_launches
 from flashbench.operations.attention.operation import grid
 from flashbench.operations.attention.shapes import PRESETS
 from flashbench.render import render
