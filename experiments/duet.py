@@ -4,11 +4,11 @@ same time on a shared CPU? (Bulej et al. 2020, Duet Benchmarking, arXiv 2001.058
 python experiments/duet.py [launches] [seed]
 
 Two processes make the same attention call, so the true ratio is 1. A launch is two fresh processes
-and eight rounds of four slots of five samples, A/B/B/A: in turns one side has a slot to itself, on
-either core; in a duet both share it and change cores after each. Prints the spread of the launches'
-log-ratios, in turns and as a duet by turns of launches, so that both meet the same neighbours: of
-the medians over two slots of either side of the differences of mean log times, and over all pairs
-of samples in them, as in `launches.speedups`.
+and eight rounds of four slots of five samples, A/B/B/A: in turns one side has a slot to itself,
+where the system puts it; in a duet both share it, a core each, and change cores after each. Prints
+the spread of the launches' log-ratios, in turns and as a duet by turns of launches, so that both
+meet the same neighbours: of the medians over two slots of either side of the differences of mean
+log times, and over all pairs of samples in them, as in `launches.speedups`.
 """
 
 import math
@@ -48,7 +48,8 @@ def side(which: int, duet: bool, barrier: Barrier, answer: Connection) -> None:
     for slot in SLOTS * ROUNDS:
         barrier.wait()
         if duet or slot == which:
-            os.sched_setaffinity(0, {cores[(slot + which) % 2 if duet else which]})
+            if duet:
+                os.sched_setaffinity(0, {cores[(slot + which) % 2]})
             call()  # caches of the new core
             found.append([seconds_of(calls) for _ in range(SAMPLES)])
     answer.send(found)

@@ -28,8 +28,9 @@ def log_ratios(run: RunFile, case: str, taken: int) -> NDArray[np.float64]:
     for launch in run.launches[1:]:
         sides = {r.candidate: r for r in launch.results if r.case == case and r.status == "ok"}
         if {run.pair.old, run.pair.new} <= set(sides):
-            old, new = (median(sides[name], taken) for name in (run.pair.old, run.pair.new))
-            found.append(np.log(old / new))
+            old, new = (blocks(sides[name], taken) for name in (run.pair.old, run.pair.new))
+            pairs = [np.subtract.outer(old[b], new[b]).ravel() for b in old.keys() & new.keys()]
+            found.append(np.median(np.concatenate(pairs)))
     return np.array(found)
 
 
@@ -39,10 +40,10 @@ def samples_of(result: Result) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return timing.calls * np.array(timing.seconds), np.array(timing.block)
 
 
-def median(result: Result, taken: int) -> float:
+def blocks(result: Result, taken: int) -> dict[int, NDArray[np.float64]]:
+    """The log times of so many samples of each block."""
     seconds, block = samples_of(result)
-    kept = [seconds[block == number][:taken] for number in set(block.tolist())]
-    return float(np.median(np.concatenate(kept)))
+    return {number: np.log(seconds[block == number][:taken]) for number in set(block.tolist())}
 
 
 def launch_seconds(run: RunFile, case: str, taken: int) -> float:
