@@ -13,6 +13,6 @@ CONFIDENCE = 0.95  # joint, of all intervals in a table
 ALPHA = round(1 - CONFIDENCE, 12)
 
 
-def launches_until_decided(*, budget: bool) -> int:
+def most_launches(*, budget: bool) -> int:
     """The most launches of two revisions, with or without a budget."""
     return _LAUNCHES_OF_BUDGET if budget else LAUNCHES_UNTIL_DECIDED

@@ -101,7 +101,7 @@ def compare(
         return _judged(a, b, rules, against=options["against"], allow=options["allow"])
     told = make_progress(in_parameters(compare)) if progress else Silent()
     file = Path(options["path"] or new_run_file("compare"))
-    options["launches"] = said.get("launches") or defaults.launches_until_decided(
+    options["launches"] = said.get("launches") or defaults.most_launches(
         budget=options["budget"] is not None
     )
     options["tolerance"] = said.get("tolerance")

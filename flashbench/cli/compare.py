@@ -39,7 +39,7 @@ _REPORTS = ("markdown", "json", "github", "junit")
 
 def _launches(context: click.Context, _: click.Parameter, value: int | None) -> int:
     """The default depends on --budget, which is declared, and so processed, before."""
-    return value or defaults.launches_until_decided(budget=context.params["budget"] is not None)
+    return value or defaults.most_launches(budget=context.params["budget"] is not None)
 
 
 @click.command(
@@ -122,13 +122,13 @@ def command(context: click.Context, /, **options: Any) -> int:
             return _deliver_judged(judged, options)
         report = judged
     else:
-        from flashbench.cli.compare_revisions import compare_revisions
+        from flashbench.cli.compare_revisions import report_of_revisions
         from flashbench.views import unmeasured
 
         arranged(speedup.empty_pair(), options)  # refuse an unknown column before measuring
         what = f"{a} against {b or WORKTREE}"
         try:
-            measured = compare_revisions(context, options)
+            measured = report_of_revisions(context, options)
         except NotMeasuredError as error:
             if options["output_format"] in _REPORTS:
                 found = unmeasured.failed(what, str(error))
@@ -154,10 +154,10 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 def _of_suites(context: click.Context, options: dict[str, Any]) -> int:
     """Measure two revisions by the benchmarks that their project has."""
-    from flashbench.cli.compare_suites import compare_suites
+    from flashbench.cli.compare_suites import report_of_suites
     from flashbench.views import unmeasured
 
-    judged = compare_suites(context, options)
+    judged = report_of_suites(context, options)
     if judged is None:
         what = f"{options['a']} against {options['b'] or WORKTREE}"
         _deliver(unmeasured.same_build(what), options)

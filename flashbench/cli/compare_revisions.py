@@ -26,13 +26,12 @@ if TYPE_CHECKING:
 _OF_THE_FILE = GRID | EFFORT | RULE | PROCESSES
 
 
-def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Report | None":
+def report_of_revisions(context: click.Context, options: dict[str, Any]) -> "Report | None":
     """The report of both revisions; None if they are the same build, which is not measured.
 
     NotMeasuredError (exit code 4) if one cannot be built or loaded, or on an interrupt; the
     measurements so far are in the run file."""
-    from flashbench.comparing.revisions import RevisionRequest
-    from flashbench.comparing.revisions import compare_revisions as compare
+    from flashbench.comparing.revisions import RevisionRequest, compare_revisions
     from flashbench.measuring.progress import make_progress
     from flashbench.report import report_pair
 
@@ -64,7 +63,7 @@ def compare_revisions(context: click.Context, options: dict[str, Any]) -> "Repor
             even_if_same=options["even_if_same"],
             usual_launches=context.get_parameter_source("launches") is ParameterSource.DEFAULT,
         )
-        end = compare(request, path, "--run-file", resumed, make_progress(), tell)
+        end = compare_revisions(request, path, "--run-file", resumed, make_progress(), tell)
     if end is not None:
         return report_pair(_finish(end, path, options))
     if options["run_file"] is not None:

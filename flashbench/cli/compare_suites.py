@@ -21,15 +21,14 @@ if TYPE_CHECKING:
 _REFUSED = GRID | EFFORT | PROCESSES | {"metric", "against", "resume", "hourly_rate"}
 
 
-def compare_suites(context: click.Context, options: dict[str, Any]) -> "OtherToolsReport | None":
+def report_of_suites(context: click.Context, options: dict[str, Any]) -> "OtherToolsReport | None":
     """The report of both revisions; None if they are one build, which is not measured.
 
     NotMeasuredError (exit code 4) if one cannot be built, or on an interrupt; the measurements so
     far are in the file.
     """
     from flashbench.measuring.progress import make_progress
-    from flashbench.suites.comparing import NOT_OF_SUITES, SuiteRequest
-    from flashbench.suites.comparing import compare_suites as compare
+    from flashbench.suites.comparing import NOT_OF_SUITES, SuiteRequest, compare_suites
     from flashbench.suites.judging import report_suite
 
     if options["asv"] and options["tests"]:
@@ -52,7 +51,7 @@ def compare_suites(context: click.Context, options: dict[str, Any]) -> "OtherToo
         retry_build=options["retry_build"],
         even_if_same=options["even_if_same"],
     )
-    end = compare(request, path, make_progress(), Path.cwd(), force=options["force"])
+    end = compare_suites(request, path, make_progress(), Path.cwd(), force=options["force"])
     if end.run is None:
         return None
     words = ["flashbench", "compare", a, b, *(["--asv", request.asv] if request.asv else [])]

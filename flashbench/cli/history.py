@@ -76,8 +76,9 @@ def command(
     from flashbench.history.changes import find
     from flashbench.history.folder import results_folder
     from flashbench.history.load import load
+    from flashbench.history.report import HistoryReport
     from flashbench.revisions import git, ledger
-    from flashbench.views import history as view
+    from flashbench.views.history import document
 
     repository = git.root_of(Path.cwd())
     begin, end = _ends(revisions)
@@ -109,7 +110,7 @@ def command(
         for one in profiles.read(folder, [one.name for one in loaded.machines], profile_notes)
         if not cases or any(_matches(pattern, one.profile.case.id) for pattern in cases)
     ]
-    report = view.HistoryReport(
+    report = HistoryReport(
         loaded,
         chosen,
         find(loaded, chosen, alpha=1 - confidence),
@@ -119,8 +120,8 @@ def command(
         1 - confidence,
         [*profiles.changes(kept, commits, since), *profile_notes],
     )
-    deliver(view.document(report), output_format, output)
-    return Exit.PASS if exit_zero else view.exit_code(report)
+    deliver(document(report), output_format, output)
+    return Exit.PASS if exit_zero else report.exit_code
 
 
 def _ends(text: str | None) -> tuple[str | None, str]:

@@ -1,14 +1,10 @@
 """The view of `flashbench history`: one row per change, latest first."""
 
-import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from flashbench.cost.spent import Spent
-from flashbench.errors import Exit
-from flashbench.history.changes import FoundChanges
-from flashbench.history.model import Change, History, Series
+from flashbench.history.model import Change, Series
+from flashbench.history.report import HistoryReport
 from flashbench.stats.segments import FEWEST
 from flashbench.table import (
     NONE,
@@ -24,49 +20,11 @@ from flashbench.table import (
     speedup_cell,
     text_cell,
 )
-from flashbench.verdict import Outcome, outcome_of
+from flashbench.verdict import Outcome
 from flashbench.views.frame import cost_columns
 
 SHOWN = 8  # digits of a commit
 _MOST_NOTES = 20  # on skipped files
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryReport:
-    """The requested part of a history. series: the chosen ones, in the order of `found.changes`;
-    since: indices of commits before the range, whose changes are not shown; label: of the range;
-    profiles: differences between profiles, one line each."""
-
-    history: History
-    series: Sequence[Series]
-    found: FoundChanges
-    since: frozenset[int]
-    label: str
-    tolerance: float
-    alpha: float
-    profiles: Sequence[str] = ()
-
-    def changes(self, index: int) -> list[Change]:
-        """A series' changes that may be in the range."""
-        return [
-            change for change in self.found.changes[index] or () if change.last not in self.since
-        ]
-
-
-def outcome(change: Change, tolerance: float) -> Outcome:
-    """The verdict's rule applied to a change."""
-    return outcome_of(change.speedup, math.log1p(tolerance))
-
-
-def exit_code(report: HistoryReport) -> Exit:
-    """REGRESSION if any series is slower at the end of the range than at its start, by changes that
-    count."""
-    points = [len(one.judged) for one in report.series]
-    if not any(points):
-        return Exit.NOT_MEASURED
-    if any(_regressed(report, index) for index in range(len(points))):
-        return Exit.REGRESSION
-    return Exit.PASS if max(points) >= FEWEST else Exit.UNDECIDED
 
 
 def document(report: HistoryReport) -> Document:
@@ -112,13 +70,6 @@ def _costs(spent: Spent) -> dict[str, float | str | None]:
     """For programs; a history does not know what was lost, saved or rented."""
     unknown = ("lost_", "saved_", "rented_")
     return {name: one for name, one in spent.summary().items() if not name.startswith(unknown)}
-
-
-def _regressed(report: HistoryReport, index: int) -> bool:
-    changes = [change for change in report.changes(index) if not change.provisional]
-    total = sum(change.speedup.value for change in changes)
-    slower = any(outcome(change, report.tolerance) is Outcome.SLOWER for change in changes)
-    return slower and total < -math.log1p(report.tolerance)
 
 
 def _header(report: HistoryReport) -> list[str]:
@@ -209,13 +160,13 @@ def _row(report: HistoryReport, change: Change, one: Series) -> dict[str, Cell]:
         "cost": Cell(spent.money(spent.device) if spent else None),
         "speedup": speedup_cell(change.speedup),
         **bounds_cells("speedup", change.speedup),
-        "verdict": _verdict_cell(change, report.tolerance),
+        "verdict": _verdict_cell(report, change),
         "provisional": Cell(change.provisional, ""),
     }
 
 
-def _verdict_cell(change: Change, tolerance: float) -> Cell:
-    word = outcome(change, tolerance).value
+def _verdict_cell(report: HistoryReport, change: Change) -> Cell:
+    word = report.outcome(change).value
     return Cell(word, f"{word}, provisional" if change.provisional else word)
 
 
@@ -227,15 +178,13 @@ def _footer(report: HistoryReport, changes: list[Change]) -> list[str]:
 def _counted(report: HistoryReport, changes: list[Change]) -> list[str]:
     if not changes:
         return ["no change"]
-    counts = Counter(
-        outcome(change, report.tolerance) for change in changes if not change.provisional
-    )
+    counts = Counter(report.outcome(change) for change in changes if not change.provisional)
     counted = [f"{name.value} {counts[name]}" for name in Outcome if counts[name]]
     provisional = sum(change.provisional for change in changes)
     if provisional:
         counted.append(f"provisional {provisional}")
     several = f"{len(changes)} change{'s' * (len(changes) != 1)}"
-    slower = sum(_regressed(report, index) for index in range(len(report.series)))
+    slower = sum(report.regressed(index) for index in range(len(report.series)))
     return [
         f"{several}: {', '.join(counted)}",
         f"slower at the end than at the beginning: {slower} series",
