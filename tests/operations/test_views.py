@@ -41,7 +41,7 @@ def measured(operation: Operation, commit: str = "0" * 40) -> RunFile:
     cases: list[Case] = operation.grid(
         [{"rows": 8, "dim": 16}, {"rows": 8, "dim": 32}], ["fp16"], operation.options, "cpu"
     )
-    run = make_run(np.random.default_rng(0), cases=cases, launches=8, samples=4, speedup=2.0)
+    run = make_run(np.random.default_rng(0), cases=cases, launches=10, samples=4, speedup=2.0)
     for candidate in run.candidates:
         if candidate.baseline:
             candidate.name = candidate.spec = "torch:eager"
