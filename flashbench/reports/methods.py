@@ -100,9 +100,10 @@ def _deciding(report: Report, data: LaunchData) -> str:
             "the Hodges-Lehmann estimate with the exact interval of the signed-rank statistic"
         )
     return (
-        "The launch is the unit of evidence: its speed-up is the median, over blocks measured side "
-        f"by side, of the log ratio of times. Over launches we report {interval}, with a joint "
-        f"confidence of {percentage(1 - report.alpha)} for {count} comparison{'s' * (count != 1)}. "
+        "The launch is the unit of evidence: its speed-up is the median, over all pairs of samples "
+        "of a block measured side by side, of the log ratio of times. Over launches we report "
+        f"{interval}, with a joint confidence of {percentage(1 - report.alpha)} for {count} "
+        f"comparison{'s' * (count != 1)}. "
         "A case is faster or slower if its whole interval lies beyond a tolerance of "
         f"{percentage(report.tolerance)}, and the same if it lies within."
     )
