@@ -15,7 +15,7 @@ from flashbench.table import Column, Document, name_column, text_cell
 from flashbench.views.frame import grouped
 from flashbench.views.of_run import document
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 INPUTS = [
     "golden/a.json",
     "golden/failures.json",
