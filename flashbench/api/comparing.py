@@ -69,7 +69,8 @@ def compare(
     measured in the same launches until every case is decided ("WORKTREE" is the working tree, and
     the default for b). A string that names a file means the file.
 
-    None: what [tool.flashbench.compare] of the project here sets, else the default of the command.
+    A parameter that is None takes what [tool.flashbench.compare] of the project here sets, else the
+    default of the command.
 
     metric, tolerance, confidence: how to decide; None: as a file of two revisions was decided, else
     the settings, else 0.01 (1 %), for revisions measured here what this machine can reach, and

@@ -50,7 +50,8 @@ def measure(
 ) -> Run:
     """Measure candidates beside the baselines, as `flashbench run` does, and return the run.
 
-    None: what [tool.flashbench.run] of the project here sets, else the default of the command.
+    A parameter that is None takes what [tool.flashbench.run] of the project here sets, else the
+    default of the command.
 
     candidates: functions, or `module:function`, perhaps as `name=module:function` or by name in a
     mapping; each launch is a process of its own that imports them, so a function must be in a

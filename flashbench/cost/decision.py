@@ -37,8 +37,8 @@ def launches_until_decided(
 
     spread: the standard deviation of the log-ratio of two builds between launches; alpha: of the
     case's own interval. low: if the builds differ by `LARGE` more than the tolerance, or are equal,
-    with less spread; likely: if they are equal, or, if `sought`, until `sought_change` is told from
-    none; high: if they are equal, with more spread, or if they clearly differ.
+    with less spread; likely: if they are equal, or, if `sought`, until `sought_change` is
+    distinguished from none; high: if they are equal, with more spread, or if they clearly differ.
     """
     limit = math.log1p(tolerance)
 
