@@ -1,6 +1,8 @@
 // Processes a task of one row with a block of keys: scores, softmax, weighted values.
 //
 // Without packing, which would cost more than the products. Sums of q K^T run along the head dim in lanes.
+// A block is read in passes of up to `most_vectors` vectors of its rows, so that what a pass multiplies
+// them by, or adds them to, stays in registers.
 #pragma once
 
 #include "scratch.h"
@@ -9,89 +11,131 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// A vector of a key or value. `whole`: of contiguous elements, none of them past the head dim.
-template <bool whole, class Element>
-inline Isa::Vec load_dims(const Element* from, int64_t stride, int64_t count) {
-    if constexpr (whole) return Isa::load(from);
-    return load_strided(from, stride, count);
+// These, a weight and what is loaded fit into AVX-512's 32 registers, or into 16.
+constexpr int most_vectors = lanes > 8 ? 16 : 12;
+
+template <int n>
+struct Count {
+    static constexpr int value = n;
+};
+
+// Calls body(Count<count>) for a count from 1 to `most` that is known only at run time.
+template <int most, class Body>
+inline void with_count(int64_t count, const Body& body) {
+    if constexpr (most > 1) {
+        if (count < most) return with_count<most - 1>(count, body);
+    }
+    body(Count<most>{});
 }
 
-// `vectors` vectors of O from dim `first` on: O = O * rescale + P V for a task of one row.
-template <bool whole, int vectors, class Element>
-inline void add_values_of_row(const Scratch<Fp32>& scratch, int64_t dims,
-                              const Rows<Element>& values, int64_t visible, float rescale,
-                              int64_t first) {
-    Isa::Vec sums[vectors];
-#pragma GCC unroll 8
-    for (int i = 0; i < vectors; ++i) sums[i] = Isa::zero();
-    const Element* v = values.first + first * values.dim_stride;
-    for (int64_t key = 0; key < visible; ++key, v += values.stride) {
-        const Isa::Vec weight = Isa::broadcast(scratch.scores[key]);
-#pragma GCC unroll 8
-        for (int i = 0; i < vectors; ++i) {
-            const Isa::Vec x = load_dims<whole>(v + i * lanes * values.dim_stride,
-                                                values.dim_stride, dims - first - i * lanes);
-            sums[i] = Isa::fma(weight, x, sums[i]);
+// Calls body(Count<vectors>, first dim, elements of the last vector) for passes of about equal length over
+// the head dim.
+template <int most, class Body>
+inline void for_each_pass(int64_t dims, const Body& body) {
+    const int64_t vectors = (dims + lanes - 1) / lanes;
+    int64_t first = 0;
+    for (int64_t passes = (vectors + most - 1) / most; passes > 0; --passes) {
+        const int64_t count = (vectors - first + passes - 1) / passes;
+        const int64_t rest = passes == 1 ? dims - (vectors - 1) * lanes : lanes;
+        with_count<most>(count, [&](auto constant) { body(constant, first * lanes, rest); });
+        first += count;
+    }
+}
+
+// Vector i of the `vectors` of a pass over a key or value, the last of which has `rest` elements.
+template <bool contiguous, int vectors, class Element>
+inline Isa::Vec load_dims(const Element* from, int64_t stride, int i, int64_t rest) {
+    if constexpr (!contiguous) {
+        return load_strided(from + i * lanes * stride, stride, i + 1 < vectors ? lanes : rest);
+    } else {
+        return i + 1 < vectors ? Isa::load(from + i * lanes) : load_first(from + i * lanes, rest);
+    }
+}
+
+// Up to `lanes` scores of keys.
+template <bool contiguous, class Element>
+inline void score_keys(const float* query, int64_t dims, const Rows<Element>& keys, int64_t count,
+                       float* scores) {
+    constexpr int most = contiguous ? most_vectors : 1;
+    Isa::Vec sums[lanes];
+    for (Isa::Vec& sum : sums) sum = Isa::zero();
+    for_each_pass<most>(dims, [=, &sums](auto constant, int64_t first, int64_t rest) {
+        constexpr int vectors = decltype(constant)::value;
+        const int64_t stride = keys.stride, dim_stride = keys.dim_stride;
+        Isa::Vec q[vectors];
+#pragma GCC unroll 16
+        for (int i = 0; i < vectors; ++i) q[i] = Isa::load(query + first + i * lanes);
+        const Element* k = keys.first + first * dim_stride;
+        for (int64_t key = 0; key < count; ++key, k += stride) {
+            Isa::Vec sum = sums[key];
+#pragma GCC unroll 16
+            for (int i = 0; i < vectors; ++i) {
+                const Isa::Vec x = load_dims<contiguous, vectors>(k, dim_stride, i, rest);
+                sum = Isa::fma(q[i], x, sum);
+            }
+            sums[key] = sum;
         }
+    });
+    Isa::transpose(sums);
+    for (int64_t step = 1; step < lanes; step *= 2) {
+        for (int64_t i = 0; i < lanes; i += 2 * step) sums[i] = Isa::add(sums[i], sums[i + step]);
     }
-    float* const out = scratch.out + first;
-#pragma GCC unroll 8
-    for (int i = 0; i < vectors; ++i) {
-        Isa::store(out + i * lanes,
-                   Isa::fma(Isa::load(out + i * lanes), Isa::broadcast(rescale), sums[i]));
-    }
+    Isa::store(scores, sums[0]);
 }
 
-template <bool whole, class Element>
+// O = O * rescale + P V.
+template <bool contiguous, class Element>
+inline void add_values_of_row(const float* weights, int64_t dims, const Rows<Element>& values,
+                              int64_t visible, float rescale, float* out) {
+    constexpr int most = contiguous ? most_vectors : 1;
+    for_each_pass<most>(dims, [=](auto constant, int64_t first, int64_t rest) {
+        constexpr int vectors = decltype(constant)::value;
+        const int64_t stride = values.stride, dim_stride = values.dim_stride;
+        Isa::Vec sums[vectors];
+#pragma GCC unroll 16
+        for (int i = 0; i < vectors; ++i) sums[i] = Isa::zero();
+        const Element* v = values.first + first * dim_stride;
+        for (int64_t key = 0; key < visible; ++key, v += stride) {
+            const Isa::Vec weight = Isa::broadcast(weights[key]);
+#pragma GCC unroll 16
+            for (int i = 0; i < vectors; ++i) {
+                const Isa::Vec x = load_dims<contiguous, vectors>(v, dim_stride, i, rest);
+                sums[i] = Isa::fma(weight, x, sums[i]);
+            }
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < vectors; ++i) {
+            float* const to = out + first + i * lanes;
+            Isa::store(to, Isa::fma(Isa::load(to), Isa::broadcast(rescale), sums[i]));
+        }
+    });
+}
+
+template <bool contiguous, class Element>
 inline void attend_one_row_as(const Scratch<Fp32>& scratch, int64_t dims, float log2_scale,
                               const Rows<Element>& keys, const Rows<Element>& values,
                               int64_t visible) {
     for (int64_t key = 0; key < visible; key += lanes) {
-        Isa::Vec sums[lanes];
-        for (int64_t i = 0; i < lanes; ++i) {
-            sums[i] = Isa::zero();
-            if (key + i >= visible) continue;
-            const Element* const k = keys.first + (key + i) * keys.stride;
-            for (int64_t dim = 0; dim < dims; dim += lanes) {
-                const Isa::Vec x =
-                    load_dims<whole>(k + dim * keys.dim_stride, keys.dim_stride, dims - dim);
-                sums[i] = Isa::fma(Isa::load(scratch.queries + dim), x, sums[i]);
-            }
-        }
-        Isa::transpose(sums);
-        for (int64_t step = 1; step < lanes; step *= 2) {
-            for (int64_t i = 0; i < lanes; i += 2 * step) {
-                sums[i] = Isa::add(sums[i], sums[i + step]);
-            }
-        }
-        Isa::store(scratch.scores + key, sums[0]);
+        const int64_t left = visible - key;
+        const Rows<Element> from{keys.first + key * keys.stride, keys.stride, keys.dim_stride};
+        score_keys<contiguous>(scratch.queries, dims, from, left < lanes ? left : lanes,
+                               scratch.scores + key);
     }
     float rescale[lanes];
     online_softmax<Fp32>(scratch.scores, scratch.block_keys, 1, &visible, 0, log2_scale,
                          scratch.rows, rescale);
-    for (int64_t dim = 0; dim < dims;) {
-        const int64_t left = dims - dim;
-        if (left > 7 * lanes) {
-            add_values_of_row<whole, 8>(scratch, dims, values, visible, rescale[0], dim);
-            dim += 8 * lanes;
-        } else if (left > 3 * lanes) {
-            add_values_of_row<whole, 4>(scratch, dims, values, visible, rescale[0], dim);
-            dim += 4 * lanes;
-        } else {
-            add_values_of_row<whole, 1>(scratch, dims, values, visible, rescale[0], dim);
-            dim += lanes;
-        }
-    }
+    add_values_of_row<contiguous>(scratch.scores, dims, values, visible, rescale[0], scratch.out);
 }
 
 template <class Element>
 inline void attend_one_row(const Scratch<Fp32>& scratch, const Attention& problem,
                            float log2_scale, const Rows<Element>& keys,
                            const Rows<Element>& values, int64_t visible) {
-    const int64_t dims = problem.head_dim;
-    const bool whole = dims % lanes == 0 && keys.dim_stride == 1 && values.dim_stride == 1;
-    const auto attend = whole ? attend_one_row_as<true, Element> : attend_one_row_as<false, Element>;
-    attend(scratch, dims, log2_scale, keys, values, visible);
+    const bool contiguous = keys.dim_stride == 1 && values.dim_stride == 1 &&
+                            (moves_part || problem.head_dim % lanes == 0);
+    const auto attend =
+        contiguous ? attend_one_row_as<true, Element> : attend_one_row_as<false, Element>;
+    attend(scratch, problem.head_dim, log2_scale, keys, values, visible);
 }
 
 }  // namespace FLASHBENCH_ISA

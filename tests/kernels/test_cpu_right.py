@@ -51,6 +51,16 @@ def test_head_dims(head_dim: int, dtype: torch.dtype, isa: str) -> None:
     random_truth((2, 2, 2, 70, 150, head_dim), dtype, True).judge_ours()
 
 
+def test_one_query(dtype: torch.dtype, isa: str) -> None:
+    """A single query is right at every head dim, and the same bits where elements lie apart."""
+    for head_dim in _HEAD_DIMS:
+        truth = random_truth((2, 4, 4, 1, 150, head_dim), dtype, False)
+        out = ours(truth.q, truth.k, truth.v, False)
+        truth.judge(out)
+        k, v = (x.repeat_interleave(2, dim=3)[..., ::2] for x in (truth.k, truth.v))
+        assert torch.equal(ours(truth.q, k, v, False), out)
+
+
 @pytest.mark.parametrize(("heads", "kv_heads"), [(3, 3), (8, 1), (6, 2)])
 @pytest.mark.parametrize("q_len", [1, 5, 90])
 def test_grouped_query_heads(heads: int, kv_heads: int, q_len: int, mask: Causal, isa: str) -> None:

@@ -43,20 +43,30 @@ struct Avx512 {
             _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_16bit(from)), 16));
     }
 
-    static void store(float* to, Vec x) { _mm512_storeu_ps(to, x); }
-    static void store(Fp16* to, Vec x) {
-        store_16bit(to, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    // The first `count` <= lanes elements, 0 in the lanes beyond them. Reads only these elements.
+    static Vec load_first(const float* from, int64_t count) {
+        return _mm512_maskz_loadu_ps(first(count), from);
     }
-    static void store(Bf16* to, Vec x) {
-        // Add half a unit of the last kept bit, less one when that bit is even: ties go to even.
-        // A NaN could become an infinity that way, so it is written as the quiet NaN.
-        const __m512i bits = _mm512_castps_si512(x);
-        const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-        const __m512i bias = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
-        const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, bias), 16);
-        const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-        store_16bit(to, _mm512_cvtepi32_epi16(_mm512_mask_blend_epi32(
-                            is_nan, rounded, _mm512_set1_epi32(0x7fc0))));
+    static Vec load_first(const Fp16* from, int64_t count) {
+        return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(count), from));
+    }
+    static Vec load_first(const Bf16* from, int64_t count) {
+        const __m256i bits = _mm256_maskz_loadu_epi16(first(count), from);
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+    }
+
+    static void store(float* to, Vec x) { _mm512_storeu_ps(to, x); }
+    static void store(Fp16* to, Vec x) { store_16bit(to, to_fp16(x)); }
+    static void store(Bf16* to, Vec x) { store_16bit(to, to_bf16(x)); }
+    // The first `count` <= lanes elements.
+    static void store_first(float* to, int64_t count, Vec x) {
+        _mm512_mask_storeu_ps(to, first(count), x);
+    }
+    static void store_first(Fp16* to, int64_t count, Vec x) {
+        _mm256_mask_storeu_epi16(to, first(count), to_fp16(x));
+    }
+    static void store_first(Bf16* to, int64_t count, Vec x) {
+        _mm256_mask_storeu_epi16(to, first(count), to_bf16(x));
     }
 
     static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
@@ -81,8 +91,7 @@ struct Avx512 {
     }
     // The first `count` lanes of x, the other lanes of `rest`.
     static Vec first_lanes(int64_t count, Vec x, Vec rest) {
-        const __mmask16 mask = static_cast<__mmask16>((1u << count) - 1);
-        return _mm512_mask_blend_ps(mask, rest, x);
+        return _mm512_mask_blend_ps(first(count), rest, x);
     }
 
     static float max_of_lanes(Vec x) { return _mm512_reduce_max_ps(x); }
@@ -116,11 +125,26 @@ struct Avx512 {
     }
 
   private:
+    static __mmask16 first(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
     static __m256i load_16bit(const void* from) {
         return _mm256_loadu_si256(static_cast<const __m256i*>(from));
     }
     static void store_16bit(void* to, __m256i x) {
         _mm256_storeu_si256(static_cast<__m256i*>(to), x);
+    }
+    static __m256i to_fp16(Vec x) {
+        return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    }
+    static __m256i to_bf16(Vec x) {
+        // Add half a unit of the last kept bit, less one when that bit is even: ties go to even.
+        // A NaN could become an infinity that way, so it is written as the quiet NaN.
+        const __m512i bits = _mm512_castps_si512(x);
+        const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+        const __m512i bias = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+        const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, bias), 16);
+        const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+        return _mm512_cvtepi32_epi16(
+            _mm512_mask_blend_epi32(is_nan, rounded, _mm512_set1_epi32(0x7fc0)));
     }
     static __m512 unpack_low(__m512 a, __m512 b) {
         return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));

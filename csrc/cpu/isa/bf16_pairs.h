@@ -20,7 +20,10 @@ struct Bf16PairsBase {
     struct Session {};
 
     static Isa::Vec load(const Bf16* from, int64_t stride, int64_t count) {
-        if (stride == 1 && count >= 2 * lanes) return _mm512_loadu_ps(from);
+        if (stride == 1) {
+            if (count >= 2 * lanes) return _mm512_loadu_ps(from);
+            return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16((1u << count) - 1, from));
+        }
         Bf16 gathered[2 * lanes] = {};
         for (int64_t i = 0; i < count && i < 2 * lanes; ++i) gathered[i] = from[i * stride];
         return _mm512_loadu_ps(gathered);
