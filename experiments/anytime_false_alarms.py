@@ -2,10 +2,11 @@
 tools' rules on the same noise.
 
 python experiments/anytime_false_alarms.py [families] [seed] [--cases N] [--noise NAME]
-    [--ours | --limits]
+    [--ours | --pairs | --limits]
 
---ours skips the other rules and the noise of the ratio; --noise runs one kind of noise; --limits
-runs only the noise of the ratio.
+--ours skips the other rules and the noise of the ratio, --pairs too: there a launch has eight
+blocks of five samples, and its number is made of all pairs of a block, as in
+`launches.speedups`; --noise runs one kind of noise; --limits runs only the noise of the ratio.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from flashbench.stats.sequential import BoolArray, exceeds
 CASES = 64
 LOOKS = range(2, 41)
 SAMPLES = 20  # per launch and build
+BLOCKS = (8, 5)  # of samples, with --pairs
 # A look is judged in full only if some case's evidence is within a factor of 4 of enough: the rest
 # of the rule never makes up for that.
 _NEAR = 4
@@ -44,12 +46,20 @@ def ever_alarmed(speedups: FloatArray) -> BoolArray:
 
 
 def ours(
-    rng: np.random.Generator, noise: sample_noise.SampleNoise, cases: int, launches: int
+    rng: np.random.Generator,
+    noise: sample_noise.SampleNoise,
+    cases: int,
+    launches: int,
+    pairs: bool = False,
 ) -> FloatArray:
     """Log speed-ups of one family, (cases, launches): every launch has both builds, and the
-    machine's drift affects both."""
-    shape = (cases, launches, SAMPLES)
+    machine's drift affects both. pairs: of samples of a block, else of medians."""
+    shape = (cases, launches, math.prod(BLOCKS) if pairs else SAMPLES)
     shared = sample_noise.machine(rng, noise, launches)[None, :, None]
+    if pairs:
+        a, b = ((noise(rng, shape) + shared).reshape(*shape[:2], *BLOCKS) for _ in range(2))
+        differences: FloatArray = a[..., :, None] - b[..., None, :]
+        return np.median(differences.reshape(*shape[:2], -1), axis=2)
     old, new = (np.median(noise(rng, shape) + shared, axis=2) for _ in range(2))
     return old - new
 
@@ -72,10 +82,11 @@ def count_ours(
     times: float = 1.0,
     cases: int = CASES,
     launches: int = LOOKS[-1],
+    pairs: bool = False,
 ) -> int:
     """Families with a false alarm at any look. times: factor on the noise of the other rules."""
     rng = np.random.default_rng(seed)
-    speedups = [ours(rng, noise, cases, launches) for _ in range(families)]
+    speedups = [ours(rng, noise, cases, launches, pairs) for _ in range(families)]
     return int(ever_alarmed(times * np.stack(speedups)).sum())
 
 
@@ -116,7 +127,12 @@ def limits(families: int, seed: int) -> None:
 
 
 def table(
-    noises: Sequence[sample_noise.SampleNoise], families: int, seed: int, cases: int, others: int
+    noises: Sequence[sample_noise.SampleNoise],
+    families: int,
+    seed: int,
+    cases: int,
+    others: int,
+    pairs: bool,
 ) -> None:
     """One row per noise. others: families that the other rules judge, 0 for none."""
     rules = [rule.__name__.replace("_", " ") for rule in other_rules.RULES] if others else []
@@ -125,7 +141,8 @@ def table(
     print("|---" * (len(rules) + 3) + "|")
     for noise in noises:
         found = [
-            rate(count_ours(noise, families, seed, times, cases), families) for times in (1, 5)
+            rate(count_ours(noise, families, seed, times, cases, pairs=pairs), families)
+            for times in (1, 5)
         ]
         if others:
             rng = np.random.default_rng(seed)
@@ -140,13 +157,14 @@ def table(
 
 
 def main() -> None:
-    by_name = {noise.__name__: noise for noise in sample_noise.NOISES}
+    by_name = {one.__name__: one for one in (*sample_noise.NOISES, sample_noise.interrupted)}
     parser = argparse.ArgumentParser()
     parser.add_argument("families", type=int, nargs="?", default=500)
     parser.add_argument("seed", type=int, nargs="?", default=1)
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--noise", choices=by_name)
     parser.add_argument("--ours", action="store_true")
+    parser.add_argument("--pairs", action="store_true")
     parser.add_argument("--limits", action="store_true")
     asked = parser.parse_args()
     families, seed = asked.families, asked.seed
@@ -154,9 +172,11 @@ def main() -> None:
         limits(families, seed)
         return
     noises = [by_name[asked.noise]] if asked.noise else sample_noise.NOISES
+    asked.ours |= asked.pairs
     rules = "" if asked.ours else "; other rules: a case / a family"
     print(f"{families} families of {asked.cases} cases, seed {seed}{rules}")
-    table(noises, families, seed, asked.cases, 0 if asked.ours else max(1, families // 4))
+    others = 0 if asked.ours else max(1, families // 4)
+    table(noises, families, seed, asked.cases, others, asked.pairs)
     if not asked.ours and not asked.noise:
         limits(max(1, families // 10), seed)
 

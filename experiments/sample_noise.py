@@ -56,6 +56,11 @@ def ar1_processes(rng: np.random.Generator, shape: Shape) -> FloatArray:
     return _process(rng, 0.01 * autoregressive(0.5)(rng, shape[:2]), shape)
 
 
+def interrupted(rng: np.random.Generator, shape: Shape) -> FloatArray:
+    """As `between`, and something else ran during one sample in five, for 30 % of it on average."""
+    return between(rng, shape) + rng.exponential(0.3, shape) * (rng.random(shape) < 0.2)
+
+
 NOISES = (iid, ar1, between, drifting, heavy_tailed, quantised, bimodal, ar1_processes)
 
 
