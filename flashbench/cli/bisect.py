@@ -55,7 +55,13 @@ if TYPE_CHECKING:
     "built and called: [tool.flashbench.project].",
 )
 @click.option("--good", required=True, metavar="REV", help="An ancestor of --bad that works.")
-@click.option("--bad", default="HEAD", show_default=True, metavar="REV")
+@click.option(
+    "--bad",
+    default="HEAD",
+    show_default=True,
+    metavar="REV",
+    help="The revision that is broken or slower.",
+)
 @click.option(
     "--for",
     "purpose",

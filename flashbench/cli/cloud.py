@@ -89,7 +89,14 @@ class _Run(SettingsCommand):
     show_default=True,
     help="Without an answer for this long a spot machine, or one of several, counts as lost.",
 )
-@click.option("--disk", type=Count(20, 16_384), default=100, show_default=True, metavar="GB")
+@click.option(
+    "--disk",
+    type=Count(20, 16_384),
+    default=100,
+    show_default=True,
+    metavar="GB",
+    help="Disk of the machine.",
+)
 @click.option("--infra", default="", metavar="CLOUD[/REGION]", help="As SkyPilot's.")
 @click.option("--image", default="", help="As SkyPilot's image_id, e.g. docker:NAME.")
 @click.option(

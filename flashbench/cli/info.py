@@ -22,7 +22,9 @@ CUDA_DTYPES = ("fp16", "bf16")  # the units that csrc/cuda has
 
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
 @click.option(
     "--peak",
     is_flag=True,

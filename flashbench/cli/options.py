@@ -132,7 +132,13 @@ hourly_rate_option = click.option(
 )
 
 threads_option = click.option("--threads", type=Count(1, 4096), help="CPU threads of torch.")
-seed_option = click.option("--seed", type=Count(0, 2**53), default=defaults.SEED, show_default=True)
+seed_option = click.option(
+    "--seed",
+    type=Count(0, 2**53),
+    default=defaults.SEED,
+    show_default=True,
+    help="Of the inputs, and of the order in which cases and candidates are measured.",
+)
 
 # Samples, threads, seed, budget and time-out.
 effort_options = together(
@@ -210,7 +216,9 @@ processes_options = together(
 )
 
 
-def launches_option(default: int, help: str | None = None, *, least: int = 1) -> Option:
+def launches_option(
+    default: int, help: str = "Processes that measure each case.", *, least: int = 1
+) -> Option:
     """The number of launches."""
     count = Count(least, 10_000)
     return click.option("--launches", type=count, default=default, show_default=True, help=help)
@@ -315,7 +323,7 @@ def confidence_option(help: str, default: str = f"{defaults.CONFIDENCE:.0%}") ->
 JOINT = "Joint confidence of all intervals in the table."
 # The decision rule of verdicts.
 decision_options = together(
-    metric_option("The time to judge by [default: wall on the CPU, gpu_warm on a GPU]."),
+    metric_option("Time to judge by.  [default: wall on the CPU, gpu_warm on a GPU]"),
     click.option(
         "--against",
         type=click.Choice(("sdpa", "best")),

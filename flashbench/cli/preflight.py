@@ -49,13 +49,19 @@ class _Preflight(SettingsCommand):
 @click.option(
     "--timeout", type=Duration(), default="30m", show_default=True, help="For the build of HEAD."
 )
-@click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+)
 def command(level: Level, fix: bool, timeout: float, output_format: str) -> int:
     """Find what would fail before you pay for a GPU; each finding has its fix.
 
     Works in any project, here from its pyproject.toml upwards; with [tool.flashbench.project] its
-    settings are checked, too. --fix changes what this command itself starts, and of the project
-    what its own build makes: no driver, no setting of a GPU, no source.
+    settings are checked, too. --fix changes what this command starts and what the project's own
+    build makes, but no driver, GPU setting or source.
     """
     from flashbench.views import preflight
 

@@ -24,7 +24,13 @@ VIEWS = ("speedup", "detail")
     "`compare` is the gate.",
 )
 @click.argument("file", metavar="RUN", type=PathType())
-@click.option("--view", type=click.Choice(VIEWS), default="speedup", show_default=True)
+@click.option(
+    "--view",
+    type=click.Choice(VIEWS),
+    default="speedup",
+    show_default=True,
+    help="speedup: a row per case, with its verdict; detail: the percentiles of every candidate.",
+)
 @report_options
 @arrangement_options
 @click.option(
