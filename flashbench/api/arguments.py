@@ -24,7 +24,7 @@ _HERE: dict[str, click.ParamType[Any]] = {  # where the option has another type,
     "path": PathType(folder=False),
     "progress": click.BOOL,
 }
-_FLAG = re.compile(r"--([a-z][a-z-]*)")
+_FLAG = re.compile(r"--([a-z][a-z-]*)( (?=\d))?")  # perhaps with a number
 
 
 def one_of(literal: Any) -> click.ParamType[Any]:
@@ -130,6 +130,8 @@ def _parameter_of(signature: inspect.Signature) -> Callable[[re.Match[str]], str
     def named(flag: re.Match[str]) -> str:
         name = flag[1].replace("-", "_")
         known = {"baseline_only": "candidates=[]", "run_file": "path", "candidate": "candidates"}
-        return known.get(name, name if name in signature.parameters else flag[0])
+        if name not in known and name not in signature.parameters:
+            return flag[0]
+        return known.get(name, name) + ("=" if flag[2] else "")
 
     return named

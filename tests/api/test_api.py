@@ -352,7 +352,7 @@ def test_notes_name_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     told = make_progress(in_parameters(flashbench.compare))
     told.note("--min-sample 5ms helps, `flashbench aa --save` too")
     assert capsys.readouterr().err == (
-        "flashbench: min_sample 5ms helps, `flashbench aa --save` too\n"
+        "flashbench: min_sample=5ms helps, `flashbench aa --save` too\n"
     )
 
 
