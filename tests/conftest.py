@@ -58,6 +58,16 @@ def browser() -> "Iterator[Browser]":
         yield opened
 
 
+@pytest.fixture
+def without_torch(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that check imports find no torch, and so start at once."""
+    none = tmp_path_factory.mktemp("none")
+    (none / "torch.py").write_text("raise ImportError('none')\n")
+    monkeypatch.setenv("PYTHONPATH", str(none))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin the share of each worker with files of slow tests, whole, as they share builds; so what
     workers steal from each other near the end is short."""

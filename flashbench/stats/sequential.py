@@ -263,18 +263,24 @@ def _tight(rows: FloatArray) -> BoolArray:
 
 @lru_cache(maxsize=4096)
 def _critical_t(n: int, total: float, alpha: float) -> float:
-    """The t at which the t-mixture reaches 1 / alpha, by bisection (it grows with t); infinite if
-    none does."""
+    """The t at which the t-mixture reaches 1 / alpha, or 1e-12 of it above; infinite if none does.
+    By false position (it grows with t), as the Illinois algorithm does it."""
 
-    def enough(t: float) -> bool:
-        return float(log_t_mixture(np.array(t), n, total)) >= -math.log(alpha)
+    def excess(t: float) -> float:
+        return float(log_t_mixture(np.array(t), n, total)) + math.log(alpha)
 
-    if not enough(math.inf):
+    if excess(math.inf) < 0:
         return math.inf
     low, high = 0.0, 1.0
-    while not enough(high):
+    while (above := excess(high)) < 0:
         low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+    below, kept = excess(low), 0
+    while above > 0 and high - low > 1e-12 * high:
+        t = high - above * (high - low) / (above - below)
+        if (found := excess(t)) < 0:
+            low, below = t, found
+            above, kept = above / (2 if kept > 0 else 1), 1
+        else:
+            high, above = t, found
+            below, kept = below / (2 if kept < 0 else 1), -1
     return high

@@ -63,6 +63,7 @@ def _project(root: Path, by: str, *, unit: str = "bf16", name: str = "_C", init:
     return project
 
 
+@pytest.mark.usefixtures("without_torch")
 @pytest.mark.parametrize(
     ("by", "defect", "found", "fix"),
     [

@@ -157,7 +157,7 @@ _BUILD = 'build = ["sh", "-c", "g++ -shared -fPIC csrc/kernel.cpp -o flash/kerne
 
 
 @pytest.fixture
-def buildable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+def buildable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_torch: None) -> Repository:
     """A project that builds in a moment, and a cache of its own."""
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
     project = Repository(tmp_path / "flash")

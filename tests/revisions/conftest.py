@@ -22,13 +22,3 @@ def prepared() -> Iterator[Prepared]:
             return prepare(project, resolve(project.repository, text), cache, checker=checker)
 
         yield one
-
-
-@pytest.fixture
-def without_torch(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Processes that check imports find no torch, and so start at once."""
-    none = tmp_path_factory.mktemp("none")
-    (none / "torch.py").write_text("raise ImportError('none')\n")
-    monkeypatch.setenv("PYTHONPATH", str(none))

@@ -268,7 +268,8 @@ def test_a_cache_that_cannot_be_used_is_one_line(
     file = repository.root.with_name("file")
     file.write_text("")
     chosen = {"a file": file, "a folder below one": file / "cache", "unwritable": "/proc/cache"}
-    done = flashbench(repository.root, *command.split(), FLASHBENCH_CACHE=str(chosen[cache]))
+    environment = {"FLASHBENCH_CACHE": str(chosen[cache])}
+    done = forks.run(command.split(), repository.root, environment)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") <= 1
