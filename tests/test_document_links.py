@@ -1,7 +1,9 @@
 """Links of the documents: every relative one leads to a file, and every anchor to a heading."""
 
+import os
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,15 +17,19 @@ _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 _MENTION = re.compile(r"\bdocs/[\w/.-]+\.(?:md|yml)\b")
 
 
+@cache
+def _all_files() -> list[Path]:
+    """Of the repository, neither hidden nor where no page is, without a look into .venv."""
+    found: list[Path] = []
+    for folder, below, names in os.walk(ROOT):
+        left_out = _NO_PAGES if Path(folder) == ROOT else set()
+        below[:] = [name for name in below if name[0] != "." and name not in left_out]
+        found += [Path(folder, name) for name in names if name[0] != "."]
+    return sorted(found)
+
+
 def files(*patterns: str) -> list[Path]:
-    """Files of the repository: neither hidden nor where no page is."""
-    found = [path for pattern in patterns for path in ROOT.rglob(pattern)]
-    parts = {path: path.relative_to(ROOT).parts for path in found}
-    return sorted(
-        path
-        for path in found
-        if parts[path][0] not in _NO_PAGES and not any(part[0] == "." for part in parts[path])
-    )
+    return [path for path in _all_files() if any(map(path.match, patterns))]
 
 
 def prose(text: str) -> str:
