@@ -16,10 +16,10 @@ VERSIONS = sorted({HERE, "3.13"})
 
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The working tree as git would clone it, without ignored files or results."""
+    """The working tree as git would clone it, without ignored files, results or tests."""
     target = tmp_path_factory.mktemp("pristine") / "clone"
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed += ["--", ":!results"]
+    listed += ["--", ":!results", ":!tests"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout
     for name in filter(None, names.decode().split("\0")):
         if (ROOT / name).is_file():
