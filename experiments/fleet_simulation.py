@@ -25,7 +25,7 @@ from flashbench.run_reader import load_read_only
 from flashbench.shard import Shard, cases_of_shard, deal, equal_shards
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("h200", "h200-models", "h200-decode")
+FILES = ("h200", "h200-head-dims", "h200-decode")
 SPREAD = 0.5  # of the log of a case's seconds
 
 
