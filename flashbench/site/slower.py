@@ -1,7 +1,7 @@
 """What got slower, or may have: the front page's answer."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -63,11 +63,16 @@ def slower(content: Content) -> dict[str, Any]:
 
 
 def _in_short(found: list[_Slower]) -> dict[str, Any]:
-    """How many series they are, by how much at most, and where."""
+    """How many series they are, by which metrics, by how much at most, and where."""
     machines = sorted({one.graph.series.machine for one in found})
     least = min((one.speed for one in found), default=1.0)
+    metrics = Counter({one.graph.id: label_of(one.graph.series.metric) for one in found}.values())
     return {
-        "count": len({one.graph.id for one in found}),
+        "count": metrics.total(),
+        "by": " and ".join(
+            f"{count} by {name}" if len(metrics) > 1 else f"by {name}"
+            for name, count in metrics.most_common()
+        ),
         "most": f"{100 * (1 - least):.2g} %",
         "where": machines[0] if len(machines) == 1 else f"{len(machines)} machines",
     }

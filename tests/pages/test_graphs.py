@@ -34,7 +34,7 @@ def test_a_graph_has_all_its_marks(visit: Open) -> None:
     assert first.locator(".failed").count() == 1
     assert first.locator(".range").count() == 1
     assert first.locator("text.up").text_content() == "▲ 20.0 %"
-    assert first.locator("text.jump").text_content() == "(▼ -10.0 %)"
+    assert first.locator("text.jump").text_content() == "(▼ 10.0 %)"
 
 
 def test_every_graph_has_title_legend_and_units(visit: Open) -> None:

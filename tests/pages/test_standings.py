@@ -17,6 +17,7 @@ from flashbench.site.content import Graph, case_page
 from flashbench.site.heat_map import COLUMNS, heat_map
 from flashbench.site.jumps import jumps
 from flashbench.site.publish import publish
+from flashbench.site.slower import slower
 from flashbench.site.sparkline import of_change, strip
 from flashbench.site.standings import (
     Standing,
@@ -207,7 +208,11 @@ def test_the_front_page_answers_first(tmp_path: Path) -> None:
     publish(replace(SAMPLE, graphs=(worse, *others)), tmp_path / "b")
     said = answers(tmp_path / "b")
     total = len(SAMPLE.graphs)
-    assert f"Yes: 1 of {total} series , up to 20 % slower on box, at its last change" in said
+    of_gpu = replace(worse.series, metric="gpu_warm", environment="gpu")
+    more = replace(worse, series=replace(worse.series, environment="more"))
+    mixed = replace(SAMPLE, graphs=(worse, replace(worse, series=of_gpu), more))
+    assert slower(mixed)["sure"]["by"] == "2 by eager wall time and 1 by GPU time, warm L2"
+    assert f"Yes: 1 of {total} series , by eager wall time, up to 20 % slower on box, at" in said
     assert "speed \u00d7 0.800 in b1-h8-q512-d64-fp16-full , eager wall time, on box" in said
     assert "slower in 1 series" in said
     ratio = first.series.ratio
@@ -217,7 +222,7 @@ def test_the_front_page_answers_first(tmp_path: Path) -> None:
     publish(replace(SAMPLE, graphs=(newest, *others)), tmp_path / "c")
     said = answers(tmp_path / "c")
     fell = f"{100 * (1 - value[-2] / value[-1]):.0f} %"
-    assert f"Maybe: 1 of {total} series , up to {fell} slower on box." in said
+    assert f"Maybe: 1 of {total} series , by eager wall time, up to {fell} slower on box." in said
     assert '<details class="answer">' in (tmp_path / "c/index.html").read_text()  # is printed
     assert "no tests: a series whose speed never changed can be in them" in said
     assert "Too new to judge , 1 series: slower at the newest commits than just before" in said
@@ -227,7 +232,7 @@ def test_the_front_page_answers_first(tmp_path: Path) -> None:
         replace(SAMPLE, graphs=(replace(first, changes=(change, later)), *others)), tmp_path / "d"
     )
     said = answers(tmp_path / "d")
-    assert f"Maybe: 1 of {total} series , up to 20 % slower on box." in said
+    assert f"Maybe: 1 of {total} series , by eager wall time, up to 20 % slower on box." in said
     before, after = (SAMPLE.history.commits[i].id[:10] for i in (STEP, STEP + 8))
     assert f"Last confirmed change: {before} of" in said
     assert f"Since then 1 provisional change , the newest at {after} of" in said
