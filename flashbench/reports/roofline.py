@@ -184,10 +184,13 @@ def _source(known: Ceilings, dtypes: Sequence[str]) -> str:
             f"Roofs of {known.device}, from the data sheet of {known.name}: {flat} TFLOP/s "
             f"(dense), {slope}."
         )
+    cached = known.cached_bytes_per_second or 0.0
+    shown = cached > known.bytes_per_second
+    dashed = f"; dashed: {digits(cached / 1e9)} GB/s from cache" if shown else ""
     return (
         f"Roofs of {known.device}, measured on {_named(known.name, known.threads)} at "
         f"{known.measured[:10]}: {flat} "
-        f"TFLOP/s in a matrix product, {slope} in a copy."
+        f"TFLOP/s in a matrix product, {slope} in a copy{dashed}."
     )
 
 

@@ -112,13 +112,15 @@ def row_panels(
     members: Sequence[tuple[str, Judged]],
     series: tuple[str, ...],
     ends: Ends,
-    named: str = "speed-up",
+    mean: str = "",
     row_of: Callable[[Case], str] = shape_name,
 ) -> list[Panel]:
     """Panels of about equal height with a row for each shape and a mark for each of its series.
-    named: the axis."""
+    mean: of all, in words."""
     rows = list(dict.fromkeys(row_of(one.case) for _, one in members))
     most = math.ceil(len(rows) / math.ceil(len(rows) / _ROWS))
+    of_all = f" of all {len(rows)} rows" * (most < len(rows))
+    named = mean + of_all if mean else "speed-up"
     panels = []
     for start in range(0, len(rows), most):
         shown = rows[start : start + most]

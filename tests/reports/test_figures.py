@@ -70,6 +70,19 @@ def test_speedups_name_every_case(name: str, series: tuple[str, ...], title: str
     assert all(p.y.rows for p in figure.panels)
 
 
+def test_a_part_of_a_group_says_whose_mean_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean is that of all rows, whichever of them the panel shows."""
+    report = report_one(load_read_only(RESULTS / "cpu.json"))
+    whole = by_shape(judged(report), "SDPA").panels
+    assert not any(" of all " in panel.x.label for panel in whole)
+    monkeypatch.setattr("flashbench.reports.speedups._ROWS", 1)
+    parts = [p for p in by_shape(judged(report), "SDPA").panels if ", rows 1 to 1" in p.title]
+    assert [p.x.label for p in parts] == [
+        f"{p.x.label} of all {len(p.y.rows)} rows" for p in whole if len(p.y.rows) > 1
+    ]
+    assert parts
+
+
 @given(st.lists(st.sampled_from("abcdefghijklmnop"), max_size=100))
 def test_folding_keeps_every_panel(groups: list[str]) -> None:
     """Each panel once: all at once if they are few, else some of every group."""

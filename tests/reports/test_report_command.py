@@ -290,14 +290,17 @@ def test_measured_roofs_are_drawn(tmp_path: Path) -> None:
         assert "Roofs of cpu, measured on Test CPU with 2 threads at 2026-01-02: fp16 0.1" in text
         assert "No roof" not in text
         assert '<polyline class="f"' in text
-    run.ceilings = [msgspec.structs.replace(PEAKS, flops={"fp16": 1e8, "fp32": 2e11})]
+        assert "dashed" not in text
+    busy = msgspec.structs.replace(PEAKS, flops={"fp16": 1e8, "fp32": 2e11})
+    run.ceilings = [msgspec.structs.replace(busy, cached_bytes_per_second=123e9)]
     save(run, tmp_path / "busy.json")
     text = forks.run(("report", "busy.json"), tmp_path).stdout
     assert re.search(
         r"No roof for cpu fp16 \([\d.]+ over 0.0001000 TFLOP/s\): a case ran above", text
     )
     assert "at 2026-01-02: fp32 0.2" in text
-    assert text.count('<polyline class="f"') == 1
+    assert "in a copy; dashed: 123.0 GB/s from cache." in text
+    assert text.count('<polyline class="f"') == 2  # of memory, and dashed of the cache
     text = forks.run(("report", GOLDEN / "a.json", "--roofs", "others.json"), tmp_path).stdout
     assert "No roof for cpu fp16, fp32: the peaks of Test CPU with 2 threads are not known" in text
     assert '<polyline class="f"' not in text
