@@ -4,7 +4,7 @@
 {
   const WIDE = 7; // pixels of a letter, at most
 
-  const size = (speedup) => `${speedup > 1 ? "▲" : "▼"} ${(100 * (speedup - 1)).toFixed(1)} %`;
+  const size = (speedup) => `${speedup > 1 ? "▲" : "▼"} ${(100 * Math.abs(speedup - 1)).toFixed(1)} %`;
 
   const ofChange = ({ speedup: [speedup], provisional, ...place }) => ({
     ...place, speedup,
