@@ -44,7 +44,7 @@ def test_every_graph_has_title_legend_and_units(visit: Open) -> None:
     drawn = figures(page, GRAPHS)
     for index in range(GRAPHS):
         one = drawn.nth(index)
-        assert one.locator("figcaption").text_content() == SAMPLE.graphs[index].title
+        assert one.locator("figcaption h2").text_content() == SAMPLE.graphs[index].title
         title = one.locator(".plot text.title").text_content()
         assert title in ("speed-up over SDPA (\u00d7, above 1 is faster)", "value (bytes)")
         assert "commits, oldest first" in one.locator(".plot").text_content()

@@ -105,14 +105,14 @@
   /**
    * A figure for `entry` of the list of graphs: {figure, draw(view)}. options: change(view) is called
    * with requested changes of the view; tools: of all graphs; words: name the case in words; plain:
-   * no title.
+   * no title; level: of its heading.
    */
-  flashbench.figure = (entry, { change, tools, words = false, plain = false }) => {
+  flashbench.figure = (entry, { change, tools, words = false, plain = false, level = 3 }) => {
     const { content } = flashbench;
     const { commits } = content;
     const title = entry.page ? element("a", { href: address(entry.page) }, entry.title) : entry.title;
     if (title.pathname === window.location.pathname) title.removeAttribute("href"); // on the case's own page
-    const heading = element("figcaption", plain ? { class: "hidden" } : {}, title);
+    const heading = element("figcaption", plain ? { class: "hidden" } : {}, plain ? title : element(`h${level}`, {}, title));
     const svg = shape("svg", { tabindex: "0", role: "img" });
     const plot = element("div", { class: "plot" }, svg);
     const readout = element("p", { class: "readout" }, "loading …");

@@ -68,7 +68,7 @@
     shown = wanted.map((entry) => {
       const words = !named.has(entry.case);
       named.add(entry.case);
-      return flashbench.figure(entry, { change, tools, words });
+      return flashbench.figure(entry, { change, tools, words, level: 2 });
     });
     list.append(...shown.map((one) => one.figure));
     drawAll();
