@@ -125,6 +125,10 @@ def main() -> None:
             print(
                 f"| {among} | {after} | {' | '.join(rate(n, series) for n in both)} |", flush=True
             )
+    print("\n| points | shown 8 commits after a step of 2 % | counts |\n|---|---|---|")
+    for points in (24, 40, 60, 100, 150, POINTS, 400):
+        both = found(step(series, points, 8, 2, 1), points - 8)
+        print(f"| {points} | {' | '.join(rate(n, series) for n in both)} |", flush=True)
     print("\n| points | points after a step of 7 standard deviations | shown |\n|---|---|---|")
     for points, after in ((8, 4), (9, 4), (10, 4), (10, 5), (10, 6), (11, 4), (11, 5), (11, 6)):
         shown, _ = found(step(series, points, after, 7, 1), points - after, 1)

@@ -3,12 +3,13 @@
 The segmentation is the exact minimum of squares plus a penalty per change
 (`stats/optimal_partition.py`), for many series at once: `segment_all`. Around it:
 
-- Outliers become the median of their neighbourhood (Hampel's filter: Davies & Gather 1993). - The
-noise is first that of the differences, which steps hardly affect, then that of the residuals, as
-the long-run deviation of an AR(1) process. - The penalty was chosen by simulation
-(docs/lab/statistics.md); `calibrate` raises it if a project's noise requires more. - A change among
-the last few points has few possible places, so it needs less evidence. - A change found by one look
-is provisional until it is clear enough for many: `stats/lasting.py`.
+- Outliers become the median of their neighbourhood (Hampel's filter: Davies & Gather 1993).
+- The noise is first that of the differences, which steps hardly affect, then that of the residuals,
+  as the long-run deviation of an AR(1) process.
+- The penalty was chosen by simulation (docs/lab/statistics.md); `calibrate` raises it if a
+  project's noise requires more.
+- A change among the last few points has few possible places, so it needs less evidence.
+- A change found by one look is provisional until it is clear enough for many: `stats/lasting.py`.
 """
 
 import itertools
