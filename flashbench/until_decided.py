@@ -34,7 +34,7 @@ def measure_pair(
 
     It may stop and resume at any time: the verdicts hold at every look. After the first launches of
     a new file, two if the budget pays for few, it notes if the plan's launches or budget are too
-    few to call equal builds SAME, unless a change is `sought`. Errors as for `run.measure`.
+    few to call equal builds SAME, unless a change is `sought`. Errors as for `run_plan.measure`.
     """
     assert plan.pair is not None
     alpha, tolerance = 1 - plan.pair.confidence, plan.pair.tolerance

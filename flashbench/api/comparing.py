@@ -100,7 +100,7 @@ def compare(
         require_files(*names)
         rules = Rule(metric, tolerance, confidence), default_rule(settings)
         return _judged(a, b, rules, against=options["against"], allow=options["allow"])
-    told = make_progress(in_parameters(compare)) if progress else Silent()
+    display = make_progress(in_parameters(compare)) if progress else Silent()
     file = Path(options["path"] or new_run_file("compare"))
     options["launches"] = said.get("launches") or defaults.most_launches(
         budget=options["budget"] is not None
@@ -108,7 +108,7 @@ def compare(
     options["tolerance"] = said.get("tolerance")
     texts = str(a), WORKTREE if b is None else str(b)
     if of_suites:
-        return _of_suites(*texts, options, file, told)
+        return _of_suites(*texts, options, file, display)
     options["operation"] = chosen(options["operation"], of_revisions=True)
     request = RevisionRequest(
         *texts,
@@ -120,8 +120,8 @@ def compare(
         usual_launches="launches" not in said,
         **{name: options[name] for name in (*_OF_BUILDS, "tolerance", "confidence", "budget")},
     )
-    with claimed(file, "path=", force=options["force"], tell=told.note) as resumed:
-        end = compare_revisions(request, file, "path=", resumed, told, told.note)
+    with claimed(file, "path=", force=options["force"], tell=display.note) as resumed:
+        end = compare_revisions(request, file, "path=", resumed, display, display.note)
     return _of_same(*texts) if end is None else finished(end, file).compare(against="sdpa")
 
 

@@ -76,20 +76,20 @@ def measure(
         named = _named(candidates)
         options |= {"candidates": [*map(_text, named)], "baseline_only": not named}
         functions = [one for _, one in named if not isinstance(one, str)]
-    told = make_progress(in_parameters(measure)) if progress else Silent()
+    display = make_progress(in_parameters(measure)) if progress else Silent()
     plan = in_project(
         plan_of(options, plan_fields(options, given)),
-        told.note,
+        display.note,
         named=bool(options["candidates"] or options["baseline_only"]),
         budget=options["budget"],
         **how_to_build(options),
     )
     plan = replace(plan, import_root=plan.import_root or _root(functions))
     file = Path(path or options["output"] or new_run_file("bench"))
-    with claimed(file, "path=", force=options["force"], tell=told.note) as resumed:
+    with claimed(file, "path=", force=options["force"], tell=display.note) as resumed:
         if resumed is not None:
-            plan = continued(resumed, plan, file, "path=", told.note)
-        return finished(measure_plan(plan, file, told, resumed, check=True), file)
+            plan = continued(resumed, plan, file, "path=", display.note)
+        return finished(measure_plan(plan, file, display, resumed, check=True), file)
 
 
 def finished(end: RunEnd, file: Path) -> Run:

@@ -86,7 +86,7 @@ class LaunchesOnDemand:
     def ends(self, bad: Built, launches: int, progress: Progress) -> Report:
         """Compare good and bad on all cases until each is decided.
 
-        Raises SpentError, CutShortError, and what `run.measure` raises.
+        Raises SpentError, CutShortError, and what `run_plan.measure` raises.
         """
         path = self._path(bad)
         resumed = self._known(bad)

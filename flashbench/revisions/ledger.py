@@ -36,7 +36,7 @@ class RevisionOutcome(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=T
     checked: str = ""  # the cases on which it is correct; unknown in older records
 
 
-_TRIED = msgspec.json.Decoder(RevisionOutcome)
+_OUTCOME = msgspec.json.Decoder(RevisionOutcome)
 
 
 def record(cache: Path, repository: Path, tried: RevisionOutcome) -> None:
@@ -80,5 +80,5 @@ def _directory(cache: Path, repository: Path) -> Path:
 
 def _read(path: Path) -> RevisionOutcome | None:
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        return _TRIED.decode(path.read_bytes())
+        return _OUTCOME.decode(path.read_bytes())
     return None

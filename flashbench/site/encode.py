@@ -126,7 +126,7 @@ def _line(role: str, name: str, unit: str, points: Points) -> dict[str, Any]:
 
 
 def _scale(values: FloatArray) -> float:
-    """The power of ten in units of which the typical value has DIGITS digits."""
+    """The power of ten whose multiples give the typical value DIGITS digits."""
     finite = np.abs(values[np.isfinite(values) & (values != 0)])
     if not len(finite):
         return 1.0

@@ -165,7 +165,7 @@ def _measure(
     progress: Progress,
     end: SuiteEnd,
 ) -> None:
-    told = False
+    announced = False
     with _interrupts(end, run, path):
         while cases := begun(run, request.launches):
             launch = run.launches[-1]
@@ -178,8 +178,8 @@ def _measure(
                     launch.results.append(result)
                     launch.seconds = spent + monotonic() - began
                     progress.step(0.0)
-                    if launch.seconds > _TELL_SECONDS and not told and not launch.index:
-                        told = True
+                    if launch.seconds > _TELL_SECONDS and not announced and not launch.index:
+                        announced = True
                         if verdicts_take(run, len(cases)) > _LONG_SECONDS:
                             progress.note(forecast(run, len(cases)))
                     if monotonic() - saved > _SAVE_SECONDS:
