@@ -104,17 +104,18 @@ SEEN = """() => {
 }"""
 
 
-@pytest.mark.parametrize("kind", ["commit", "commits", "changes", "machine"])
+@pytest.mark.parametrize("kind", ["commit", "commits", "changes", "machine", "case"])
 def test_a_phone_shows_what_a_table_is_about(visit: Open, kind: str) -> None:
     """Beside the name of a row stands its number, state or verdict; the name stays when the rest
     is scrolled. The others are cards: nothing is left to scroll to."""
     page = visit(PAGES[kind], width=390)
     whole, scrolled, name, last = page.evaluate(SEEN)
-    assert whole[:2] == [True, True]
-    cards = kind != "machine"
+    assert all(whole[: 3 if kind == "case" else 2])  # of a case the metric and its number
+    cards = kind not in ("machine", "case")
     assert (scrolled, name, last) == (not cards, True, True)
     assert all(whole) == cards
     second = {"commit": "speed-up", "commits": "state", "changes": "speed", "machine": "verdict"}
+    second["case"] = "metric"
     heading = page.locator(".wide thead th").nth(1).text_content()
     assert heading.startswith(second[kind])
 

@@ -189,8 +189,11 @@
     }
     const selection = shape("rect", { y: MARGIN.top, height: floor - MARGIN.top, class: "selection", visibility: "hidden" });
     const cursor = shape("line", { y1: MARGIN.top, y2: floor, class: "cursor", visibility: "hidden" });
-    const label = ({ start, row, way, label: text }) => shape("text", { x: start, y: MARGIN.top + 12 + ROW * row, class: `size ${way}` }, text);
-    svg.append(...steps.map(label), selection, cursor);
+    const label = ({ start, wide, row, way, label: text }) => [
+      shape("rect", { x: start, y: MARGIN.top + 1 + ROW * row, width: wide, height: ROW, class: "ground" }), // above other steps' lines
+      shape("text", { x: start, y: MARGIN.top + 12 + ROW * row, class: `size ${way}` }, text),
+    ];
+    svg.append(...steps.flatMap(label), selection, cursor);
 
     const stops = [...new Set([...lines.flatMap((l) => l.points.map((p) => p.x)), ...notes.keys()])];
     return {

@@ -22,8 +22,8 @@
 
   /**
    * The steps of `graph` in a range of commits, oldest first: {at, text, way, left, place, right,
-   * label, start, row}. at: the commit; left, place, right: where it may begin, is, and may end, by
-   * x(commit); start, row: of the label.
+   * label, start, wide, row}. at: the commit; left, place, right: where it may begin, is, and may end, by
+   * x(commit); start, wide, row: of the label.
    */
   flashbench.steps = (graph, { from, to }, x, width) => {
     const inside = (i) => Math.min(to, Math.max(from, i));
@@ -39,7 +39,7 @@
         while (taken[row] > start) row++;
         taken[row] = start + wide;
         const text = `${named}: speed × ${flashbench.digits(speedup)}`;
-        return { at, left: x(inside(first)) - 2, place, right: x(inside(last)) + 2, way, label, text, start, row };
+        return { at, left: x(inside(first)) - 2, place, right: x(inside(last)) + 2, way, label, text, start, wide, row };
       });
   };
 }
