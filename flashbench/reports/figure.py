@@ -27,6 +27,11 @@ class Axis:
     marked: tuple[float, ...] = ()
 
     @property
+    def named(self) -> str:
+        """The label, and whether the scale is logarithmic."""
+        return ", ".join(filter(None, (self.label, "log" * (self.scale == "log"))))
+
+    @property
     def ticks(self) -> list[tuple[float, str]]:
         """Round numbers, as many as fit a small panel."""
         if self.scale == "rows":

@@ -117,7 +117,7 @@ def _axis(axes: Any, name: str, axis: Axis) -> None:
     its.set_major_formatter(FixedFormatter([_plain(text, MOST_LABEL) for _, text in axis.ticks]))
     its.set_minor_locator(NullLocator())
     its.set_tick_params(labelsize=6, left=False, bottom=False)
-    its.set_label_text(_plain(axis.label), fontsize=7)
+    its.set_label_text(_plain(axis.named), fontsize=7)
 
 
 def _mark(axes: Any, mark: Mark) -> None:

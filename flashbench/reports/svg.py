@@ -158,13 +158,17 @@ def _axes(panel: Panel, x: _Scale, y: _Scale, left: int, plot: int) -> Iterable[
         shown = _text_of(shortened(text, MOST_LABEL))
         yield f'<path class="g" d="M{left} {at}H{end}"/>'
         yield f'<text class="a" x="{left - 6}" y="{at + 4}" text-anchor="end">{shown}</text>'
-    label, middle = _text_of(panel.x.label), (left + end) / 2
+    label = _text_of(panel.x.named)
+    middle = min((left + end) / 2, WIDTH - len(panel.x.named) * _CHARACTER / 2)
     yield f'<text class="a" x="{middle}" y="{floor + 32}" text-anchor="middle">{label}</text>'
     if panel.y.label:
-        label = _text_of(panel.y.label)
-        taken = 7.2 * min(len(panel.title), MOST_TITLE) + _CHARACTER * len(panel.y.label)
-        above = 14 if taken < WIDTH - 20 else _TOP + 10  # beside the title, or below it
-        yield f'<text class="a" x="{end}" y="{above}" text-anchor="end">{label}</text>'
+        label = _text_of(panel.y.named)
+        taken = 7.2 * min(len(panel.title), MOST_TITLE) + _CHARACTER * len(panel.y.named)
+        roofed = any(isinstance(mark, Line) and mark.label for mark in panel.marks)
+        if taken < WIDTH - 20 and not roofed:  # beside the title, else below it, far from a roof's
+            yield f'<text class="a" x="{end}" y="14" text-anchor="end">{label}</text>'
+        else:
+            yield f'<text class="a n" x="{left + 4}" y="{_TOP + 10}">{label}</text>'
 
 
 def _drawn(mark: Mark, x: _Scale, y: _Scale, plot: int) -> Iterable[str]:

@@ -28,7 +28,7 @@ from flashbench.reports.figure import (
     log_ends,
 )
 from flashbench.reports.speedups import against, by_shape, judged
-from flashbench.reports.svg import DARK, LIGHT, SHAPES, WIDTH, sheet
+from flashbench.reports.svg import DARK, LIGHT, SHAPES, WIDTH, panel_svg, sheet
 from flashbench.reports.times import families, scaling
 from flashbench.run_reader import load_read_only
 from flashbench.runfile import RunFile
@@ -81,6 +81,8 @@ def test_a_part_of_a_group_says_whose_mean_it_has(monkeypatch: pytest.MonkeyPatc
         f"{p.x.label} of all {len(p.y.rows)} rows" for p in whole if len(p.y.rows) > 1
     ]
     assert parts
+    for panel in parts:
+        assert f">{panel.x.label}, log</text>" in panel_svg(panel)
 
 
 @given(st.lists(st.sampled_from("abcdefghijklmnop"), max_size=100))
