@@ -9,7 +9,8 @@ cd "$(dirname "$0")" || exit 4
 here=$PWD
 umask 077
 exec 9>lock
-if ! flock -n 9 || [ -e ended ]; then
+# Wait a little: who asks for the job's state holds the lock for a moment.
+if ! flock -w 5 9 || [ -e ended ]; then
     echo "flashbench: this job runs already, or has ended" >&2
     exit 0
 fi
