@@ -6,7 +6,6 @@ Damaged or impossible entries are ignored; entries without a file in the history
 
 import contextlib
 import hashlib
-import mmap
 import os
 import zlib
 from collections.abc import Container
@@ -57,11 +56,9 @@ class ReadCache:
 
     def get(self, key: str) -> ResultFile | None:
         """The decoded file with this key; None if unknown."""
-        unusable = OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError
-        with contextlib.suppress(*unusable), (self._folder / key).open("rb") as file:
-            # Mapped, as git maps its packs: most numbers are copied once more, sorted, and no
-            # entry is written to in place.
-            return self._read(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+            # Not mapped: a mapping keeps a file descriptor for as long as its numbers are used.
+            return self._read((self._folder / key).read_bytes())
         return None
 
     def put(self, content: bytes, file: ResultFile) -> None:
@@ -90,7 +87,7 @@ class ReadCache:
                 if path.name not in keys:
                     path.unlink()
 
-    def _read(self, content: mmap.mmap) -> ResultFile:
+    def _read(self, content: bytes) -> ResultFile:
         view = memoryview(content)
         if zlib.crc32(view[_CHECKSUM:]) != int.from_bytes(view[:_CHECKSUM]):
             raise ValueError("damaged")

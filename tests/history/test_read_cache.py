@@ -215,3 +215,14 @@ def test_builds_can_be_pruned_with_it(root: Path) -> None:
     os.utime(entry.path, (1e9, 1e9))
     assert len(pruning.prune(root / "cache", 3600, 1e12)) == 1
     assert _same(root)
+
+
+def test_files_in_use_hold_none_open(root: Path) -> None:
+    """A long history has more files than a process may have open (often 1024)."""
+    _load(root, cached=True)
+    cache = ReadCache(root / "cache", root / "results")
+    before = sorted(Path("/proc/self/fd").iterdir())
+    used = [cache.get(path.name) for path in _entries(root)]
+    assert len(used) == 12
+    assert None not in used
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
