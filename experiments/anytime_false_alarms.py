@@ -17,9 +17,10 @@ import numpy as np
 import other_rules
 import sample_noise
 from families import ALPHA, alarms, judge_family, rate
-from simulated_noise import FloatArray, Noise, autoregressive
+from simulated_noise import Noise, autoregressive
 
-from flashbench.stats.sequential import BoolArray, exceeds
+from flashbench.arrays import BoolArray, FloatArray
+from flashbench.stats.sequential import exceeds
 
 CASES = 64
 LOOKS = range(2, 41)

@@ -7,8 +7,8 @@ Waudby-Smith et al. (2024), arXiv 2103.06476.
 import math
 
 import numpy as np
-from simulated_noise import FloatArray
 
+from flashbench.arrays import FloatArray
 from flashbench.stats.shift import Shift
 
 _PRIOR = 1.0  # scale of shift / standard deviation

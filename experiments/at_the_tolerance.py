@@ -13,8 +13,9 @@ import sys
 import numpy as np
 from anytime_false_alarms import ever_alarmed
 from families import ALPHA, TOLERANCE, judge_family, rate, trials_argument
-from simulated_noise import FloatArray, Noise, autoregressive, normal
+from simulated_noise import Noise, autoregressive, normal
 
+from flashbench.arrays import FloatArray
 from flashbench.stats.sequential import exceeds
 from flashbench.verdict import Outcome
 

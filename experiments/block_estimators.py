@@ -16,15 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flashbench import runfile
 from flashbench.aa import MOST_LAUNCHES, POWERS, unchanged
+from flashbench.arrays import FloatArray
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Launch, RunFile, Timing
 from flashbench.stats.sequential import exceeds
 
-FloatArray = NDArray[np.float64]
 Blocks = list[FloatArray]  # of one side of a launch: the log times of each
 ALPHA = 0.05 / 2
 LIMIT = float(np.log1p(0.01))

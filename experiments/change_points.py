@@ -8,12 +8,11 @@ affects kernel and SDPA alike and cancels in their ratio, which is what is judge
 
 import numpy as np
 from families import rate, trials_argument
-from numpy.typing import NDArray
 from simulated_noise import Noise, autoregressive, heavy_tailed, normal, quantised
 
+from flashbench.arrays import FloatArray
 from flashbench.stats.segments import NULL_LENGTH, Segmentation, calibrate, segment_all
 
-FloatArray = NDArray[np.float64]
 DEVIATION = 0.01
 STEP = 0.02
 CLOSE = 6  # commits

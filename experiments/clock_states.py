@@ -13,7 +13,8 @@ import sys
 import numpy as np
 from anytime_false_alarms import ever_alarmed
 from families import alarms, judge_family, rate
-from simulated_noise import FloatArray
+
+from flashbench.arrays import FloatArray
 
 NOISE, STAYS = 0.01, 0.9
 

@@ -19,8 +19,9 @@ import sys
 
 import numpy as np
 from families import ALPHA
-from simulated_noise import FloatArray, autoregressive
+from simulated_noise import autoregressive
 
+from flashbench.arrays import FloatArray
 from flashbench.stats.sequential import _Launches, launches_needed_anytime
 
 LAUNCHES = 40

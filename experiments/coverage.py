@@ -10,23 +10,24 @@ import simulated_noise as noises
 from asymptotic import normal_mixture
 from families import rate, trials_argument
 
+from flashbench.arrays import BoolArray, FloatArray
 from flashbench.stats.bootstrap import bootstrap_median_ratio, bootstrap_quantile
-from flashbench.stats.sequential import BoolArray, exceeds
+from flashbench.stats.sequential import exceeds
 from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
 FAMILY = 64
 
 
-def _ours(rows: noises.FloatArray, alpha: float) -> BoolArray:
+def _ours(rows: FloatArray, alpha: float) -> BoolArray:
     return exceeds(rows, 0.0, alpha) | exceeds(-rows, 0.0, alpha)
 
 
-def _mixture(rows: noises.FloatArray, alpha: float) -> BoolArray:
+def _mixture(rows: FloatArray, alpha: float) -> BoolArray:
     return np.array([not _holds(normal_mixture(row, alpha)) for row in rows])
 
 
 # Whether the interval of each of (trials, launches), at a level, misses 0.
-Misses = Callable[[noises.FloatArray, float], BoolArray]
+Misses = Callable[[FloatArray, float], BoolArray]
 METHODS: dict[str, Misses] = {"anytime_shift": _ours, "normal_mixture": _mixture}
 
 

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from simulated_noise import FloatArray, Noise, drift
+from simulated_noise import Noise, drift
 
+from flashbench.arrays import FloatArray
 from flashbench.comparison import decide_family
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape

@@ -23,9 +23,9 @@ import time
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import levene
 
+from flashbench.arrays import FloatArray
 from flashbench.case import Case
 from flashbench.measuring.forks import Forks
 from flashbench.measuring.plan import candidate_order, launch_seed
@@ -38,7 +38,6 @@ from flashbench.runfile import Candidate, Result
 
 KINDS = ("fresh", "forked")
 NAMES = ("mine", "again", "sdpa")
-FloatArray = NDArray[np.float64]
 
 
 def launch(setup: Setup, cases: list[Case], forks: Forks | None, index: int) -> FloatArray:

@@ -12,14 +12,12 @@ import sys
 import numpy as np
 from change_points import AR_02, AR_04, CLOSE, DEVIATION, drift, outliers
 from families import rate, trials_argument
-from numpy.typing import NDArray
 from simulated_noise import Noise, autoregressive, heavy_tailed, normal, quantised, skewed
 
+from flashbench.arrays import BoolArray, FloatArray
 from flashbench.stats.segments import Segmentation, segment_all
 
 FIRST, LAST, POINTS, MANY = 30, 230, 200, 64
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 def slow_tenth(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:

@@ -22,12 +22,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray
 from flashbench.stats.segments import segment
 from flashbench.stats.shift import mann_whitney_p
 
-FloatArray = NDArray[np.float64]
 Rule = Callable[[FloatArray], list[int]]
 MARGIN = 5  # points, as in TCPD's paper
 PLANTED, POINTS = 400, 200

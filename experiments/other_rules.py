@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.stats
-from numpy.typing import NDArray
-from simulated_noise import FloatArray
 
-Flags = NDArray[np.bool_]
+from flashbench.arrays import BoolArray, FloatArray
+
+Flags = BoolArray
 Rule = Callable[[FloatArray, FloatArray], Flags]
 
 

@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 from anytime_false_alarms import LOOKS, ever_alarmed
 from families import judge_family, rate
-from simulated_noise import FloatArray, drift
+from simulated_noise import drift
 
 from flashbench import runfile
+from flashbench.arrays import FloatArray
 from flashbench.launches import baseline_index, launch_data
 from flashbench.verdict import Outcome
 

@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 from families import rate, trials_argument
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray
 from flashbench.stats.quantile import launch_quantile
 
-FloatArray = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int, int], FloatArray]  # (launches, samples)
 # A percentile between two modes or ticks has no one value: any in this range of ranks is right.
 _NEAR = 5e-4

@@ -7,7 +7,9 @@ Each returns deviations (cases, processes, samples) of one build, independent of
 from collections.abc import Callable
 
 import numpy as np
-from simulated_noise import FloatArray, autoregressive, drift
+from simulated_noise import autoregressive, drift
+
+from flashbench.arrays import FloatArray
 
 Shape = tuple[int, int, int]  # cases, processes, samples
 SampleNoise = Callable[[np.random.Generator, Shape], FloatArray]

@@ -13,16 +13,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flashbench import runfile
+from flashbench.arrays import FloatArray, IntArray
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Result, RunFile
 
 TAKEN = (1, 2, 3, 4, 5)
 
 
-def log_ratios(run: RunFile, case: str, taken: int) -> NDArray[np.float64]:
+def log_ratios(run: RunFile, case: str, taken: int) -> FloatArray:
     assert run.pair is not None
     found = []
     for launch in run.launches[1:]:
@@ -34,13 +34,13 @@ def log_ratios(run: RunFile, case: str, taken: int) -> NDArray[np.float64]:
     return np.array(found)
 
 
-def samples_of(result: Result) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def samples_of(result: Result) -> tuple[FloatArray, IntArray]:
     metric = DEFAULT_METRIC["cpu" if result.case.endswith("cpu") else "cuda"]
     timing = next(one for one in result.timings if one.metric == metric)
     return timing.calls * np.array(timing.seconds), np.array(timing.block)
 
 
-def blocks(result: Result, taken: int) -> dict[int, NDArray[np.float64]]:
+def blocks(result: Result, taken: int) -> dict[int, FloatArray]:
     """The log times of so many samples of each block."""
     seconds, block = samples_of(result)
     return {number: np.log(seconds[block == number][:taken]) for number in set(block.tolist())}

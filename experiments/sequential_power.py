@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from asymptotic import normal_mixture
 from families import ALPHA, TOLERANCE, judge_family, rate, trials_argument
-from simulated_noise import FloatArray, Noise, heavy_tailed, normal, quantised, skewed
+from simulated_noise import Noise, heavy_tailed, normal, quantised, skewed
 
+from flashbench.arrays import FloatArray
 from flashbench.stats.sequential import anytime_shift, anytime_shifts, exceeds
 from flashbench.stats.shift import Shift, pseudomedian
 from flashbench.verdict import Outcome

@@ -4,9 +4,9 @@ about 1 and contains no change, so anything that a rule flags is a false alarm."
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from flashbench.arrays import FloatArray
+
 Noise = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]  # last axis: launches
 
 

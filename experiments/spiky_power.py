@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from block_estimators import ESTIMATORS, log_ratios
 from families import ALPHA, rate, trials_argument
-from simulated_noise import FloatArray
 
 from flashbench import runfile
+from flashbench.arrays import FloatArray
 from flashbench.stats.evidence import log_t_mixture
 from flashbench.stats.sequential import anytime_shifts
 

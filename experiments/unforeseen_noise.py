@@ -16,8 +16,9 @@ import numpy as np
 from anytime_false_alarms import ever_alarmed
 from at_the_tolerance import EFFECTS, LOOKS, ever_slower
 from families import judge_family, rate, trials_argument
-from simulated_noise import FloatArray, Noise, autoregressive
+from simulated_noise import Noise, autoregressive
 
+from flashbench.arrays import FloatArray
 from flashbench.verdict import DIFFERENT, Outcome
 
 CHANGES = (0.02, 0.03)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 from families import rate, trials_argument
-from simulated_noise import FloatArray, Noise, heavy_tailed, normal
+from simulated_noise import Noise, heavy_tailed, normal
 
+from flashbench.arrays import FloatArray
 from flashbench.stats.shift import Shift, unpaired_shift
 from flashbench.stats.unlike import unlike_shift
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flashbench import machine
+from flashbench.arrays import BoolArray, FloatArray
 from flashbench.case import Case
 from flashbench.comparison import decide_families
 from flashbench.launches import Failure, LaunchData
@@ -22,7 +22,6 @@ from flashbench.stats.proportion import Rate
 from flashbench.stats.sequential import exceeds, launches_needed_anytime
 from flashbench.verdict import DECIDED, DIFFERENT, Outcome, outcome_alone
 
-FloatArray = NDArray[np.float64]
 MOST_LAUNCHES = 40  # for a planned comparison
 POWERS = (0.8, 0.95)
 TOLERANCES = (0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)  # that `compare` may choose
@@ -160,7 +159,7 @@ def attainable_tolerances(ratios: FloatArray, family: int, alpha: float) -> Floa
     draws = unchanged(ratios)
     level = simultaneous_alpha(alpha, family)
 
-    def is_same(rows: FloatArray, limit: float) -> NDArray[np.bool_]:
+    def is_same(rows: FloatArray, limit: float) -> BoolArray:
         return exceeds(rows, -limit, level) & exceeds(-rows, -limit, level)
 
     left = list(TOLERANCES)  # not attained yet
@@ -183,7 +182,7 @@ def _changes(tolerance: float) -> FloatArray:
     return np.asarray(tolerance * 2.0**doublings)
 
 
-def _smallest(enough: NDArray[np.bool_], changes: FloatArray) -> FloatArray:
+def _smallest(enough: BoolArray, changes: FloatArray) -> FloatArray:
     """enough: (launches, changes). Returns (launches,): the smallest change from which all are
     enough."""
     onwards = np.logical_and.accumulate(enough[:, ::-1], axis=1).sum(axis=1)

@@ -11,7 +11,8 @@ from functools import reduce
 
 import numpy as np
 
-from flashbench.launches import Failure, FloatArray, LaunchData
+from flashbench.arrays import FloatArray
+from flashbench.launches import Failure, LaunchData
 from flashbench.pairing import Identified, Pairing, of_builds, of_runs, with_baseline
 from flashbench.stats.family import look_price, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes

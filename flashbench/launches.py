@@ -13,16 +13,14 @@ from collections.abc import MutableSequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray, IntArray
 from flashbench.baseline_names import is_default
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metric_of
 from flashbench.run_checks import MAX_COUNT
 from flashbench.runfile import Candidate, Result, RunFile, Timing
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 _THROTTLED = (
     "throttled"  # not a result's status: the result is correct, but its times were not kept
 )
@@ -48,7 +46,7 @@ class _Layout:
     """Timings with the same layout of samples in blocks: log seconds, (timings, samples) of each
     block."""
 
-    blocks: NDArray[np.int64]
+    blocks: IntArray
     logs: list[FloatArray]
 
 

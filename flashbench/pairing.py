@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray, IntArray
 from flashbench.baseline_names import title
 from flashbench.errors import InvalidInputError
 from flashbench.launches import (
     Failure,
-    FloatArray,
     LaunchData,
     baseline_index,
     baselines_of,
@@ -26,7 +25,6 @@ from flashbench.launches import (
 from flashbench.stats.modes import two_modes
 from flashbench.stats.shift import Shift, unpaired_shift
 
-IntArray = NDArray[np.intp]
 BEST = "best"
 
 

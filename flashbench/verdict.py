@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray
 from flashbench.comparison import Comparison, Estimate
 from flashbench.errors import Exit
 from flashbench.pairing import Pairing
@@ -254,7 +254,7 @@ def _detectable(pairing: Pairing, estimate: Estimate, limit: float) -> float:
     return math.expm1(min(bar + _Z_POWER * error, 700.0))
 
 
-def _variance_of_mean(side: NDArray[np.float64]) -> float:
+def _variance_of_mean(side: FloatArray) -> float:
     return float(np.var(side, ddof=1)) / len(side) if len(side) > 1 else 0.0
 
 

@@ -16,12 +16,9 @@ of the Gaussian distribution" (2007).
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import BoolArray, FloatArray
 from flashbench.bisect.graph import CommitGraph
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _SLOW_PRIOR = 0.05  # weight of the prior in launches: the bad commit's own show the slow level
 _SHAPE, _SCALE = 1.0, 1e-6  # inverse gamma of the noise's variance: around 0.1 %, next to nothing

@@ -11,11 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import BoolArray
 from flashbench.bisect.graph import CommitGraph
-
-BoolArray = NDArray[np.bool_]
 
 # By commit number: True works, False does not, None: unknown.
 Try = Callable[[Sequence[int]], Mapping[int, bool | None]]

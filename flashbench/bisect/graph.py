@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-BoolArray = NDArray[np.bool_]
+from flashbench.arrays import BoolArray
 
 
 class Node(Protocol):

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbench.arrays import BoolArray, FloatArray
 from flashbench.damage import UNREADABLE
 from flashbench.history import names
 from flashbench.other_tools import untrusted_json
 from flashbench.other_tools.asv_file import AsvFile, Decoder, Params, Samples, damaged
 
-FloatArray = NDArray[np.float64]
 # What a history needs of asv_row.WRITTEN_COLUMNS; `series._points` turns them into `model.Points`.
 READ_COLUMNS = (
     "result",
@@ -53,7 +53,7 @@ class ResultFile(NamedTuple):
     environment: str
     rows: list[Row]
     numbers: FloatArray
-    failed: NDArray[np.bool_]
+    failed: BoolArray
     samples: list[NDArray[np.float32]]
     measuring_seconds: float = 0.0
     build_seconds: float = 0.0

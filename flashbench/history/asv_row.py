@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flashbench.launches import FloatArray
+from flashbench.arrays import FloatArray
 from flashbench.other_tools.asv_file import AsvRow
 from flashbench.stats.quantile import interval_ranks, launch_quantile
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flashbench.history.model import Change, FloatArray, Gap, History, Series
+from flashbench.arrays import FloatArray
+from flashbench.history.model import Change, Gap, History, Series
 from flashbench.stats.segments import FEWEST, Segmentation, Step, calibrate, segment_all
 
 

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray, IntArray
 from flashbench.baseline_names import is_baseline_name
 from flashbench.cost.spent import Spent
 from flashbench.revisions.commits import Commit
 from flashbench.stats.shift import Shift
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

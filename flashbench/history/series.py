@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench import operations
+from flashbench.arrays import BoolArray, FloatArray, IntArray
 from flashbench.history import asv_result, names
 from flashbench.history.folder import Benchmark
-from flashbench.history.model import FloatArray, IntArray, Points, Series
+from flashbench.history.model import Points, Series
 from flashbench.other_tools.asv_file import Params
 from flashbench.other_tools.benchmarks import SECONDS, find_case
 from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
@@ -36,7 +37,7 @@ class Collected:
         self.places: list[IntArray] = []  # by row, the combinations of its numbers
         # Of each row: (len(asv_result.READ_COLUMNS), combinations of the row).
         self.numbers: list[FloatArray] = []
-        self.failed: list[NDArray[np.bool_]] = []
+        self.failed: list[BoolArray] = []
         self.samples: list[NDArray[np.float32]] = []  # of each row, as in asv_result.ResultFile
         self._known: tuple[Params, IntArray] | None = None
 
@@ -45,7 +46,7 @@ class Collected:
         commit: int,
         params: Params,
         numbers: FloatArray,
-        failed: NDArray[np.bool_],
+        failed: BoolArray,
         samples: NDArray[np.float32],
     ) -> None:
         self.commits.append(commit)
@@ -149,7 +150,7 @@ def _taken(column: FloatArray, order: IntArray) -> FloatArray:
     return np.broadcast_to(np.nan, len(order)) if missing else column[order]
 
 
-def _possible(value: FloatArray, unit: str) -> NDArray[np.bool_]:
+def _possible(value: FloatArray, unit: str) -> BoolArray:
     with np.errstate(invalid="ignore"):
         possible = (value >= 1e-300) & (value <= 1e300)
         if unit == SECONDS:

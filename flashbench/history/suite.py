@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flashbench import runfile
+from flashbench.arrays import FloatArray
 from flashbench.case import Case, DtypeName
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import commit_record
-from flashbench.launches import FloatArray, LaunchData, launch_data
+from flashbench.launches import LaunchData, launch_data
 from flashbench.operations.attention.operation import Causal, grid, masks
 from flashbench.operations.attention.shapes import Shape
 from flashbench.runfile import RunFile

@@ -14,6 +14,7 @@ import numpy as np
 
 from flashbench import locks
 from flashbench import machine as machine_profile
+from flashbench.arrays import FloatArray
 from flashbench.damage import UNREADABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
@@ -22,7 +23,7 @@ from flashbench.history.asv_result import BUILD
 from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Combination
 from flashbench.history.commit_record import machine_path
 from flashbench.history.owners import owners
-from flashbench.launches import FloatArray, LaunchData, baseline_index, launch_data
+from flashbench.launches import LaunchData, baseline_index, launch_data
 from flashbench.metric import METRICS
 from flashbench.other_tools import untrusted_json
 from flashbench.other_tools.asv_file import VERSION, Decoder, damaged

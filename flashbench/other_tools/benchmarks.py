@@ -9,16 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flashbench import operations
+from flashbench.arrays import FloatArray, IntArray
 from flashbench.baseline_names import is_baseline_name, is_default
 from flashbench.launches import Failure
 from flashbench.metric import UNIT
 from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 SECONDS = UNIT
 UNKNOWN = ""  # a unit or metric that the file does not state

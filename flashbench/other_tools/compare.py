@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flashbench import operations
+from flashbench.arrays import FloatArray
 from flashbench.comparison import Comparison, decide_family
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure
@@ -19,7 +20,6 @@ from flashbench.other_tools.benchmarks import (
     UNKNOWN,
     BenchmarkSet,
     BenchmarkTimes,
-    FloatArray,
 )
 from flashbench.pairing import Pairing
 from flashbench.stats.modes import two_modes

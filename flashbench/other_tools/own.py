@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from flashbench.arrays import FloatArray
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure, LaunchData, baseline_index, launch_data
 from flashbench.other_tools.benchmarks import SECONDS, BenchmarkSet, BenchmarkTimes, Launches
@@ -67,6 +68,6 @@ def _of_candidate(data: LaunchData, index: int) -> list[BenchmarkTimes]:
     return made
 
 
-def _present(values: "np.typing.NDArray[np.float64]") -> Launches:
+def _present(values: FloatArray) -> Launches:
     numbers = np.flatnonzero(~np.isnan(values))
     return Launches(numbers, values[numbers])

@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flashbench import operations
 from flashbench.case import Case
@@ -16,7 +15,6 @@ from flashbench.stats.bootstrap import bootstrap_quantile
 from flashbench.table import ATTENTION, digits
 from flashbench.views.detail import MIN_BOOTSTRAP
 
-FloatArray = NDArray[np.float64]
 MOST_DRAWN = 24  # cases whose distributions are drawn
 _BINS = 60
 _SPAN = 8  # between rates on an axis that begins at 0

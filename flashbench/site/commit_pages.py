@@ -8,7 +8,8 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from flashbench.history.model import FloatArray, Gap, Points
+from flashbench.arrays import FloatArray
+from flashbench.history.model import Gap, Points
 from flashbench.other_tools.benchmarks import SECONDS
 from flashbench.site.content import (
     CONFIDENCE,

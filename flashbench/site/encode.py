@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from flashbench.history.model import FloatArray, Points, Series
+from flashbench.arrays import FloatArray
+from flashbench.history.model import Points, Series
 from flashbench.site.case_names import baseline_of
 from flashbench.site.content import CONFIDENCE, Graph, shown, speedup
 from flashbench.site.templating import maker_key

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray, IntArray
 from flashbench.history.model import Gap
 from flashbench.site.case_names import in_short
 from flashbench.site.content import case_page, shown
@@ -48,7 +48,7 @@ def heat_map(standing: Standing, gaps: tuple[Gap, ...]) -> dict[str, Any]:
     }
 
 
-def _levels(speedup: NDArray[np.float64]) -> NDArray[np.int64]:
+def _levels(speedup: FloatArray) -> IntArray:
     part = np.clip((np.log(speedup) / np.log(_WIDEST) + 1) / 2, 0, 1)
-    levels: NDArray[np.int64] = 1 + np.round(part * _LEVELS).astype(np.int64)
+    levels: IntArray = 1 + np.round(part * _LEVELS).astype(np.int64)
     return levels

@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from flashbench.arrays import FloatArray
 from flashbench.history.changes import find
-from flashbench.history.model import FloatArray, History, Points, Series
+from flashbench.history.model import History, Points, Series
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.site.content import CONFIDENCE, Graph, speedup
 from flashbench.site.jumps import jumps

@@ -10,11 +10,10 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray, IntArray
 from flashbench.stats.quantile import Quantile
 
-FloatArray = NDArray[np.float64]
 _NEGLIGIBLE = 1e-16  # a pair of ranks with less weight changes no interval
 
 
@@ -81,9 +80,7 @@ def _ranks(n: int, q: float) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=64)
-def _rank_weights(
-    n: int, lower: int, upper: int
-) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
+def _rank_weights(n: int, lower: int, upper: int) -> tuple[IntArray, IntArray, FloatArray]:
     """The joint distribution of the ranks (0-based) of a resample's order statistics `lower` and
     `upper`.
 

@@ -16,9 +16,8 @@ Johnson & Rossell (2010), JRSS B 72.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from flashbench.arrays import FloatArray
 
 # (weight, scale): the prior of shift / standard deviation is a mixture of moment priors, each with
 # its maximum at sqrt(2) times its scale, and 0 at "no change". One for changes near the noise, one

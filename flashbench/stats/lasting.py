@@ -9,13 +9,9 @@ limit was chosen by simulation (docs/lab/statistics.md).
 import math
 from statistics import NormalDist
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flashbench.arrays import FloatArray
 from flashbench.stats.order import MAX_CORRELATION, inflation
 from flashbench.stats.shift import mann_whitney_p
-
-FloatArray = NDArray[np.float64]
 
 FEWEST_POINTS = 8  # on either side
 SMALLEST = 1.5  # standard deviations of a point: histories drift by less without a cause

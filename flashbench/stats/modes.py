@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from flashbench.arrays import FloatArray
 
 # A mode has at least this many launches and this share of them; fewer are outliers.
 MIN_LAUNCHES = 3

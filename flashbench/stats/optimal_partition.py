@@ -5,10 +5,8 @@ of data on an interval, IEEE Signal Processing Letters 12 (2005), p. 105), in ov
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
+from flashbench.arrays import BoolArray, FloatArray, IntArray
 
 SHORTEST = 4  # points of a level, at least
 _WINDOW = 256  # points that are segmented at once: time grows with the square
@@ -77,7 +75,7 @@ def windows_cuts(windows: list[FloatArray], costs: list[float]) -> list[list[int
     return made
 
 
-def _may_have_cuts(sums: FloatArray, ends: IntArray, costs: FloatArray) -> NDArray[np.bool_]:
+def _may_have_cuts(sums: FloatArray, ends: IntArray, costs: FloatArray) -> BoolArray:
     """(windows,): False for windows that certainly have no cut, most of those without a change.
 
     What k cuts save is the sum of the levels' `sum**2 / points`. The first and the last level save
@@ -97,7 +95,7 @@ def _may_have_cuts(sums: FloatArray, ends: IntArray, costs: FloatArray) -> NDArr
         np.maximum(inner, most**2 / points, out=inner)
     outer = left.max(axis=0) + right.max(axis=0)
     saved = np.maximum(np.maximum((left + right).max(axis=0), (outer + inner) / 2), inner)
-    possible: NDArray[np.bool_] = saved > (1 - _ROUNDING) * costs
+    possible: BoolArray = saved > (1 - _ROUNDING) * costs
     return possible
 
 

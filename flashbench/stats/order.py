@@ -6,12 +6,11 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray, IntArray
 from flashbench.stats.quantile import t_quantile
 from flashbench.stats.shift import Shift
 
-FloatArray = NDArray[np.float64]
 MIN_LAUNCHES = 6
 MAX_CORRELATION = 0.95
 _SHUFFLES = 499
@@ -53,7 +52,7 @@ def launch_correlation(values: FloatArray, significance: float = SIGNIFICANCE) -
 
 
 @lru_cache(maxsize=64)
-def _shuffles(launches: int) -> NDArray[np.intp]:
+def _shuffles(launches: int) -> IntArray:
     rng = np.random.default_rng(0)  # seeded, so that a verdict is reproducible
     return np.array([rng.permutation(launches) for _ in range(_SHUFFLES)])
 

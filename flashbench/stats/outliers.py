@@ -5,9 +5,8 @@ from statistics import median
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from flashbench.arrays import FloatArray
 
 _OUTLIER = 3.5  # standard deviations from the median of the neighbourhood
 _KEPT = 0.75  # of the differences

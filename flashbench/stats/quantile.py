@@ -11,9 +11,9 @@ from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from flashbench.arrays import FloatArray
+
 _ADDED = 2  # launches on either side of a quantile, beside those measured
 
 

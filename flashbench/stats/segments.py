@@ -19,16 +19,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray
 from flashbench.parallel import spread
 from flashbench.stats.lasting import FEWEST_POINTS, lasts
 from flashbench.stats.optimal_partition import SHORTEST, cuts_of
 from flashbench.stats.order import inflation, widened
 from flashbench.stats.outliers import noise_of_differences, without_outliers
 from flashbench.stats.shift import Shift, unpaired_shift
-
-FloatArray = NDArray[np.float64]
 
 FEWEST = 2 * SHORTEST  # points of a series that can show a change, at least
 LEAST_NOISE = 1e-3  # on a log scale; smaller changes than 0.1 % are no news

@@ -15,14 +15,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import BoolArray, FloatArray
 from flashbench.stats.evidence import log_equal, log_symmetric, log_t_mixture
 from flashbench.stats.family import require_level
 from flashbench.stats.shift import Shift, pseudomedian
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 # The share of the t-mixture in the evidence; the rest is symmetric. Less finds changes later, more
 # suffers from spikes.

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray, IntArray
 from flashbench.stats.family import require_level
-
-FloatArray = NDArray[np.float64]
 
 # Above these sizes the normal approximation is used; in the tails it overestimates p, by 10 % at
 # p = 0.001.
@@ -141,7 +139,7 @@ def _from_ordered(ordered: FloatArray, cdf: FloatArray, alpha: float) -> Shift:
 
 
 @lru_cache(maxsize=8)
-def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _pairs(n: int) -> tuple[IntArray, IntArray]:
     rows, columns = np.triu_indices(n)
     return rows, columns
 

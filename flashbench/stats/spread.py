@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from flashbench.arrays import FloatArray
+
 _MIN_SAMPLES = 4  # samples of a launch, to estimate their correlation
 
 

@@ -11,12 +11,10 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray
 from flashbench.stats.quantile import t_probability, t_quantile
 from flashbench.stats.shift import Shift, unpaired_shift
-
-FloatArray = NDArray[np.float64]
 
 # Ratios beyond which the spreads, or the numbers of launches, are not alike. Chosen by
 # experiments/unlike_spreads.py: the trimmed interval is the wider one on most noise, and sees fewer

@@ -7,6 +7,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from flashbench.arrays import FloatArray
 from flashbench.comparison import Comparison, decide_family, geometric_mean
 from flashbench.errors import NotMeasuredError
 from flashbench.launches import Failure
@@ -14,7 +15,6 @@ from flashbench.other_tools.benchmarks import (
     SECONDS,
     BenchmarkSet,
     BenchmarkTimes,
-    FloatArray,
     Launches,
     impossible,
 )

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flashbench.arrays import FloatArray
 from flashbench.launches import LaunchData
 from flashbench.report import Report
 from flashbench.stats.bootstrap import bootstrap_median_ratio, bootstrap_quantile
@@ -32,7 +32,6 @@ from flashbench.views import frame
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 NOT_ESTIMABLE = "not estimable"
 _BINS, _BLOCKS = 32, " ▁▂▃▄▅▆▇█"
-FloatArray = NDArray[np.float64]
 # With fewer launches the bootstrap covers the truth far below 95 % (docs/lab/statistics.md).
 MIN_BOOTSTRAP = 6
 
