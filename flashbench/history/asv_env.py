@@ -140,17 +140,14 @@ class FlashbenchEnvironment(Environment):  # type: ignore[misc]  # asv has no ty
     def _keep(self, built: Built) -> str:
         """Write the commit's record and return why it cannot be measured. A record of wrong results
         stays until the commit is measured again."""
-        path, kept = (
-            self._record_path(built.revision.commit),
-            commit_record.of_built(built, self.name),
-        )
-        if not kept.failure:
+        path = self._record_path(built.revision.commit)
+        if not built.outcome.failure:
             with suppress(InvalidInputError):  # none yet
                 known = commit_record.read(path)
-                if known.status == "wrong result" and known.build.key == kept.build.key:
+                if known.outcome.status == "wrong result" and known.build.key == built.build.key:
                     return ""
-        commit_record.write(path, kept)
-        return kept.failure
+        commit_record.write(path, commit_record.of_built(built, self.name))
+        return built.outcome.failure
 
     def _install_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
         """Nothing to do: the commit is imported from the build cache."""

@@ -14,9 +14,11 @@ import msgspec
 
 from flashbench.builds import Build, Status
 from flashbench.damage import UNREADABLE, damage
+from flashbench.document_head import head_of
 from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
 from flashbench.inputs import read_input
+from flashbench.revisions.ledger import RevisionOutcome
 from flashbench.runfile import RunFile
 
 if TYPE_CHECKING:
@@ -27,30 +29,46 @@ VARIABLE = "ASV_FLASHBENCH_RECORD"  # where processes of an asv environment find
 
 
 class CommitRecord(msgspec.Struct, kw_only=True):
-    """The outcome of one commit in one environment."""
+    """The outcome of one commit in one environment, and its build."""
 
     format: str = "flashbench-commit"
-    version: int = 1
+    version: int = 2
+    environment: str
+    outcome: RevisionOutcome  # "wrong result" also for what a launch found
+    build: Build
+
+
+class _Version1(msgspec.Struct):
+    """failure: why nothing was measured, or what was wrong: "STATUS: REASON", empty when built."""
+
     commit: str
     environment: str
-    status: Status  # the build's, or "wrong result"
+    status: Status
     build: Build
-    failure: str = ""  # why nothing was measured, or what was wrong
+    failure: str = ""
+
+    def current(self) -> CommitRecord:
+        outcome = RevisionOutcome(
+            commit=self.commit,
+            status=self.status,
+            reason=self.failure.removeprefix(f"{self.status}: "),
+            stage="build",  # at least
+            build=self.build.key,
+            toolchain="",  # not recorded
+        )
+        return CommitRecord(environment=self.environment, outcome=outcome, build=self.build)
 
 
 _RECORD = msgspec.json.Decoder(CommitRecord)
+_VERSION_1 = msgspec.json.Decoder(_Version1)
 
 
 def of_built(built: "Built", environment: str, wrong: str = "") -> CommitRecord:
     """The record of a prepared commit. wrong: its first wrong result, with the reason."""
-    status: Status = "wrong result" if wrong else built.status
-    return CommitRecord(
-        commit=built.revision.commit,
-        environment=environment,
-        status=status,
-        build=built.build,
-        failure="" if status == "built" else f"{status}: {wrong or built.reason}",
-    )
+    outcome = built.outcome
+    if wrong:
+        outcome = msgspec.structs.replace(outcome, status="wrong result", reason=wrong)
+    return CommitRecord(environment=environment, outcome=outcome, build=built.build)
 
 
 def wrong_results(run: RunFile) -> dict[str, str]:
@@ -101,7 +119,10 @@ def paths(results: Path, machine: str) -> list[Path]:
 def read(path: Path) -> CommitRecord:
     """Read a record; InvalidInputError names the damage."""
     try:
-        return _RECORD.decode(read_input(path, _MAX_BYTES, "a record"))
+        document = read_input(path, _MAX_BYTES, "a record")
+        if head_of(document).version < 2:
+            return _VERSION_1.decode(document).current()
+        return _RECORD.decode(document)
     except UNREADABLE as error:
         raise InvalidInputError(f"{path}: damaged record: {damage(error)}; run asv again") from None
 

@@ -26,14 +26,13 @@ def find_gaps(
     for machine in machines:
         for path in commit_record.paths(results, machine):
             try:
-                kept = commit_record.read(path)
+                tried = commit_record.read(path).outcome
             except InvalidInputError as error:
                 notes.append(str(error))
                 continue
-            place = index.get(kept.commit)
-            if place is not None and kept.failure:
-                reason = kept.failure.removeprefix(f"{kept.status}: ")
-                found[machine, place] = Gap(place, machine, kept.status, reason)
+            place = index.get(tried.commit)
+            if place is not None and tried.failure:
+                found[machine, place] = Gap(place, machine, tried.status, tried.reason)
     texts = {index[commit]: text for commit, text in failed.items() if commit in index}
     measured = _measured(series, texts)
     for place, text in texts.items():

@@ -29,11 +29,16 @@ class RevisionOutcome(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=T
     reason: str = ""  # the first lines that explain a failure; empty when built
     stage: Stage  # how far it was checked
     build: str  # the build's key
-    toolchain: str  # digest of the toolchain it was built with
+    toolchain: str  # digest of the toolchain it was built with; empty if unknown
     seconds: float = 0.0  # of the build, even if it was made for another commit
     tried: str = ""  # ISO 8601, UTC
     notes: tuple[str, ...] = ()
     checked: str = ""  # the cases on which it is correct; unknown in older records
+
+    @property
+    def failure(self) -> str:
+        """The status and its reason; empty when built."""
+        return "" if self.status == "built" else f"{self.status}: {self.reason}"
 
 
 _OUTCOME = msgspec.json.Decoder(RevisionOutcome)

@@ -185,9 +185,9 @@ def test_reason_of_a_failed_import_is_told_and_kept(history) -> None:
     """Importing something else than was built counts as a failed build."""
     project, commits, output = history
     renamed = project.record(commits["renamed"])
-    assert (renamed.status, renamed.build.status) == ("wrong module name", "built")
-    assert "expected flashbench._D, got flashbench/_C" in renamed.failure
-    assert renamed.failure in line_of_failure(output, commits["renamed"])
+    assert (renamed.outcome.status, renamed.build.status) == ("wrong module name", "built")
+    assert "expected flashbench._D, got flashbench/_C" in renamed.outcome.failure
+    assert renamed.outcome.failure in line_of_failure(output, commits["renamed"])
 
 
 def line_of_failure(output: str, commit: str) -> str:
@@ -202,7 +202,7 @@ def test_proof_is_kept(history, tmp_path: Path) -> None:
     project, commits, _ = history
     for name in ("good", "documented", "changed"):
         kept = project.record(commits[name])
-        assert (kept.status, kept.failure) == ("built", "")
+        assert (kept.outcome.status, kept.outcome.failure) == ("built", "")
         library = Path(kept.build.directory) / kept.build.library
         assert hashlib.sha256(library.read_bytes()).hexdigest() == kept.build.library_hash
         export(project.repository, resolve(project.repository, commits[name]), tmp_path / name)
@@ -310,7 +310,7 @@ def test_suites_measure_commits_against_sdpa(
     assert all(value > 0 for value in ratio["result"])
     assert all(value > 0 for value in seconds["result"])
     assert len(seconds["samples"][0]) == 1  # of the one launch
-    assert project.record(right).status == "built"
+    assert project.record(right).outcome.status == "built"
 
     ratio = project.results(wrong, "cpu.Ratio.track_ratio")
     assert not any(ratio["result"] or [])  # asv writes one null where all are
@@ -318,8 +318,8 @@ def test_suites_measure_commits_against_sdpa(
     assert [value is None for value in times] == [True, False] * len(names)
     project.measure("-b", "^cpu", "--skip-existing", "ALL")  # looks for the suites in a commit
     kept = project.record(wrong)
-    assert kept.status == "wrong result"
-    assert "exceeds the bound" in kept.failure
+    assert kept.outcome.status == "wrong result"
+    assert "exceeds the bound" in kept.outcome.failure
     assert any("not measured: " in line and "wrong" in line for line in output.splitlines())
 
     (path,) = (project.asv / ".asv" / "flashbench" / MACHINE).glob(f"{right}-*.cpu.json")
