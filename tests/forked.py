@@ -41,16 +41,17 @@ def serve() -> None:
     for module in pkgutil.walk_packages(flashbench.__path__, "flashbench."):
         if not module.name.startswith(_LEFT_OUT) and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    from flashbench import worker_main
     from flashbench.fleet import local
-    from flashbench.measuring import fork_server, forks, worker
+    from flashbench.measuring import forks
     from flashbench.operations import of_project
     from flashbench.revisions import check, check_process
 
     del scipy, torch  # for workers and checkers
 
     mains = {
-        forks.WORKER: worker.main,
-        forks.SERVER: partial(fork_server.main, work=worker.main),
+        forks.WORKER: worker_main.main,
+        forks.SERVER: worker_main.serve,
         check.SERVER: check_process.serve,
     }
 

@@ -25,7 +25,7 @@ ALLOWED = {
     "bisect": "builds cost measuring revisions",
     "preflight": "builds revisions",
     "init": "builds other_tools preflight revisions",
-    "profile": "cost measuring operations",
+    "profile": "cost measuring operations revisions",
     "gate": "builds cost measuring preflight revisions stats",
     "other_tools": "operations stats",
     "history": "builds cost measuring operations other_tools profile revisions stats",
@@ -49,7 +49,7 @@ EXCEPTIONS = {
     "flashbench.extension": "builds",  # explains why the library does not load
     "flashbench.run_plan": "cost measuring revisions",  # enters measuring; revisions may compile
     "flashbench.until_decided": "cost measuring",
-    "flashbench.measuring.worker": "revisions",  # loads a revision in the process that measures it
+    "flashbench.worker_main": "measuring revisions",  # gives a worker what loads revisions
 }
 
 

@@ -14,13 +14,10 @@ from flashbench.builds import running
 
 _BOOTSTRAP = (
     "from flashbench.parent import end_with; end_with(int(sys.argv[2])); "
-    "from flashbench.measuring import {}; "
-    f"{own_python.FROM_HERE}"
+    f"from flashbench import worker_main; {own_python.FROM_HERE}"
 )
-WORKER = _BOOTSTRAP.format("worker") + "worker.main(int(sys.argv[1]))"
-SERVER = (
-    _BOOTSTRAP.format("fork_server, worker") + "fork_server.main(int(sys.argv[1]), worker.main)"
-)
+WORKER = _BOOTSTRAP + "worker_main.main(int(sys.argv[1]))"
+SERVER = _BOOTSTRAP + "worker_main.serve(int(sys.argv[1]))"
 _ENDING_SECONDS = 5.0  # for a server that sweeps
 
 # Present where a GPU may be measured; the second in WSL.

@@ -1,6 +1,7 @@
 """The worker process: one launch. It answers the parent's requests until the socket closes.
 
-Started by flashbench/measuring/process.py with the number of its end of the socket.
+Started by flashbench/measuring/process.py with the number of its end of the socket. What loads
+built revisions lies in a layer above, and is passed in (flashbench/worker_main.py).
 """
 
 import contextlib
@@ -11,6 +12,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
 import torch
 
@@ -45,7 +47,22 @@ from flashbench.operations.of_project import imported
 from flashbench.runfile import Candidate
 
 
-def main(handle: int) -> None:
+class Revisions(Protocol):
+    """Built revisions in this process. trace: the first thing found that they leave in it where
+    others would find it, in words."""
+
+    trace: str
+
+    def load(self, candidate: Candidate) -> Loaded:
+        """Load a candidate that is a built revision."""
+        ...
+
+    def look(self, when: str) -> None:
+        """Look for new traces. when: what happened since the last look."""
+        ...
+
+
+def main(handle: int, revisions_of: Callable[[Setup], Revisions]) -> None:
     """Serve requests from the socket `handle` until the parent closes it. It dies with the parent:
     process.py asks for that before torch is imported."""
     _go_first()
@@ -54,7 +71,7 @@ def main(handle: int) -> None:
     if not isinstance(setup, Setup):
         return
     try:
-        worker = _Worker(setup, connection)
+        worker = _Worker(setup, connection, revisions_of)
     except FlashbenchError as error:
         connection.send(Refused(reason=str(error), exit_code=error.exit_code))
         return
@@ -73,27 +90,13 @@ def _go_first() -> None:
             Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-class _Shared:
-    """Looks for traces of revisions that share this process. trace: the first one, in words."""
-
-    def __init__(self) -> None:
-        from flashbench.revisions import load, traces
-
-        self._load, self._traces = load, traces
-        self._before = traces.state()
-        self.trace = ""
-
-    def look(self, when: str) -> None:
-        """Look for new traces. when: what happened since the last look."""
-        after = self._traces.state()
-        what = self._traces.difference(self._before, after) or self._load.left_behind()
-        self._before = after
-        if what and not self.trace:
-            self.trace = f"{what} {when}"
-
-
 class _Worker:
-    def __init__(self, setup: Setup, connection: WorkerEnd) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        connection: WorkerEnd,
+        revisions_of: Callable[[Setup], Revisions],
+    ) -> None:
         self._connection = connection
         self._samples = setup.samples
         connection.send(Phase("", "start"))
@@ -106,15 +109,15 @@ class _Worker:
         failures: dict[str, str] = {}
         described: list[Candidate] = []
         settings = torch_settings.current()
-        self._shared = _Shared() if setup.traces else None
+        self._revisions = revisions_of(setup)
         for candidate in offered:
             connection.send(Phase(candidate.name, "import"))
             try:
-                self._loaded[candidate.name] = _load(setup, candidate, settings)
+                self._loaded[candidate.name] = _load(setup, candidate, settings, self._revisions)
             except (Exception, SystemExit) as error:
                 failures[candidate.name] = str(error) or type(error).__name__
-            if self._shared and not candidate.baseline:
-                self._shared.look(f"when {candidate.name} was imported")
+            if not candidate.baseline:
+                self._revisions.look(f"when {candidate.name} was imported")
             described.append(candidate)
         connection.send(Phase("", "environment"))
         connection.send(
@@ -132,10 +135,10 @@ class _Worker:
         if isinstance(request, Measure):
             self._connection.send(self._measure(request))
         elif isinstance(request, Audit):
-            if self._shared and self._called:
-                self._shared.look("by a call")
+            if self._called:
+                self._revisions.look("by a call")
             self._called = False
-            self._connection.send(Audited(self._shared.trace if self._shared else ""))
+            self._connection.send(Audited(self._revisions.trace))
         elif isinstance(request, Inspect):
             self._connection.send(Inspection(self._inspect(request)))
 
@@ -168,10 +171,10 @@ class _Worker:
         self._connection.send(Phase(candidate, doing))
 
 
-def load_one(setup: Setup, name: str, device: str) -> Loaded:
+def load_one(setup: Setup, name: str, device: str, revisions: Revisions) -> Loaded:
     """Load one candidate of a launch, alone in this process, to be called as there."""
     candidate = next(one for one in _offered(setup, device) if one.name == name)
-    return _load(setup, candidate, torch_settings.current())
+    return _load(setup, candidate, torch_settings.current(), revisions)
 
 
 def _offered(setup: Setup, device: str) -> list[Candidate]:
@@ -185,11 +188,13 @@ def _offered(setup: Setup, device: str) -> list[Candidate]:
     return [*baselines(device, setup.backends, setup.operation), *setup.candidates]
 
 
-def _load(setup: Setup, candidate: Candidate, settings: torch_settings.Values) -> Loaded:
+def _load(
+    setup: Setup, candidate: Candidate, settings: torch_settings.Values, revisions: Revisions
+) -> Loaded:
     """Load a candidate. Torch settings that its import changes, even one that fails, apply to its
     own calls only."""
     try:
-        of_revision = _revision_loader(setup, candidate)
+        of_revision = revisions.load if candidate.name in setup.import_roots else None
         loaded, candidate.build = load(candidate, of_revision, setup.operation)
     finally:
         chosen = torch_settings.set_aside(settings)
@@ -204,17 +209,6 @@ def _with_settings(
 ) -> Iterator[None]:
     with torch_settings.applied(chosen), scope():
         yield
-
-
-def _revision_loader(setup: Setup, candidate: Candidate) -> Callable[[Candidate], Loaded] | None:
-    """The loader for a candidate that is a built revision; None for any other."""
-    place = setup.import_roots.get(candidate.name)
-    if not place:
-        return None
-    from flashbench.revisions.load import load_copy
-
-    alone, copies = len(setup.import_roots) == 1, Path(setup.copies)
-    return lambda one: load_copy(Path(place), copies, one, alone=alone, tree=setup.repository)
 
 
 def _choose_device(wanted: str) -> str:

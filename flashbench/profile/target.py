@@ -58,9 +58,11 @@ def main(path: str, marks: Sequence[str] = ()) -> None:
 
     from flashbench.measuring.problem import inputs_of
     from flashbench.measuring.worker import load_one
+    from flashbench.revisions.in_worker import RevisionsInWorker
 
     try:
-        loaded = load_one(job.setup, job.candidate, job.case.device)
+        revisions = RevisionsInWorker(job.setup)
+        loaded = load_one(job.setup, job.candidate, job.case.device, revisions)
         with torch.no_grad(), loaded.scope():
             inputs = inputs_of(job.case, job.seed)
             call = operations.of(job.case).bind(loaded.call, inputs)
