@@ -42,7 +42,7 @@ inline void for_each_pass(int64_t dims, const Body& body) {
     }
 }
 
-// Vector i of the `vectors` of a pass over a key or value, the last of which has `rest` elements.
+// Vector i of the `vectors` in a pass over a key or value. The last vector has `rest` elements.
 template <bool contiguous, int vectors, class Element>
 inline Isa::Vec load_dims(const Element* from, int64_t stride, int i, int64_t rest) {
     if constexpr (!contiguous) {

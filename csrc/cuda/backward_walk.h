@@ -60,7 +60,7 @@ inline int heads_in_backward_section(const Attention& forward, int dims, int64_t
 }
 
 struct KeyBlock {
-    int kind;  // of blocks of threads, each of which sums other gradients
+    int kind;  // of blocks of threads: each kind sums other gradients
     int index;
     int batch;
     int kv_head;

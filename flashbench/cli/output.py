@@ -47,7 +47,7 @@ def arranged(document: "Document", options: dict[str, Any]) -> "Document":
 
 
 def wants_times(options: dict[str, Any], output_format: str) -> bool:
-    """Whether a table needs what only programs see, or readers who name the column."""
+    """Whether a table has columns of times: for programs, and for users who name a column."""
     return output_format in ("json", "csv") or bool(options["columns"] or options["sort"])
 
 

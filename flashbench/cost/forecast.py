@@ -126,13 +126,13 @@ class Forecast:
         return self.known.shortest_start(*self._workers) if self.known else None
 
     def launches_that_fit(self) -> int | None:
-        """Launches of all cases that fit the budget; None if unknown."""
+        """How many launches of all cases the budget allows; None if unknown."""
         if self.known is None or self.budget_seconds is None or self.work is None:
             return None
         return min(launches_within(*one, self.known) for one in self._works)
 
     def cases_that_fit(self) -> list[Case] | None:
-        """Cases that fit with all their launches; None if unknown."""
+        """The cases that the budget can measure in every launch; None if unknown."""
         if self.known is None or self.budget_seconds is None or self.work is None:
             return None
         fit = [case for one in self._works for case in cases_within(*one, self.known)]

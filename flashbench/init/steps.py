@@ -51,8 +51,8 @@ def measurable(first: Trial, others: Sequence[Trial], say: Say) -> tuple[Trial, 
 def finish(
     root: Path, checker: Checker, built: Built | None, say: Say, unknown: Sequence[str] = ()
 ) -> Exit:
-    """Say what is next, if anything works after trying commits. built: the working tree's; None:
-    not tried, because the adapter cannot pass the unknown parameters."""
+    """Try commits, if the working tree works, and print the next steps. built: the working tree's;
+    None: not tried, because the adapter cannot pass the unknown parameters."""
     project = read(root)
     name = project.adapter
     if built is None or built.status != "built":

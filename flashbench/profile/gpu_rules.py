@@ -183,7 +183,7 @@ def _busiest_unit(counters: Counters) -> Bottleneck | None:
 
 
 def _uncounted(counters: Counters) -> Bottleneck | None:
-    """Unknown if a unit was not counted that would explain what the rules after this one see."""
+    """Unknown if a unit that the later rules depend on was not counted."""
     missing = [_UNITS[unit].name for unit in ("dram", "l2", "tensor") if unit not in counters]
     return (
         Bottleneck(UNKNOWN, tuple(f"{name}: not counted" for name in missing)) if missing else None

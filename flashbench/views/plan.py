@@ -43,16 +43,16 @@ def line(found: Forecast, *, named: bool = False) -> str:
     for part in found.parts:
         if part.name == "builds" and part.count:
             parts.append(f"about {part.count:.0f} builds")
-    told = []
+    estimates = []
     for what, seconds in (("device seconds", found.device), ("seconds in all", found.wall)):
         if seconds.likely:
             range_ = f"{_seconds(seconds.low).text} to {_seconds(seconds.high).text}"
-            told.append(f"{_seconds(seconds.likely).text} {what} ({range_})")
+            estimates.append(f"{_seconds(seconds.likely).text} {what} ({range_})")
     if found.rate:
-        told.append(money_text(found.rate.price_of(found.paid.likely), found.rate.currency))
+        estimates.append(money_text(found.rate.price_of(found.paid.likely), found.rate.currency))
     guess = "; partly a guess" if any(code == "guess" for code, _ in found.sources) else ""
     where = f" for {found.machine or 'an unknown machine'}" if named else ""
-    return f"plan{where}: {', '.join(parts)}; about {', '.join(told)}{guess}"
+    return f"plan{where}: {', '.join(parts)}; about {', '.join(estimates)}{guess}"
 
 
 def _row(

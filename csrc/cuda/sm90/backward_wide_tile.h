@@ -106,7 +106,7 @@ struct BackwardWideShared {
         return base + kRowsAt + half * Tile::kRowBytes;
     }
     __device__ __forceinline__ uint32_t delta(int stage) const { return lse(kHalves + stage); }
-    // The QueryTile of which a half is here.
+    // The QueryTile that this half belongs to.
     __device__ __forceinline__ uint32_t query_tile(int half) const {
         return base + kTilesAt + half * 8;
     }

@@ -180,7 +180,9 @@ struct Consumer {
         }
     }
 
-    // Divides by the sums and stores. V's order of dims gives each lane 8 neighbours of each 32.
+    // Divides by the sums and stores. Not epilogue.h's store_group_rows: V's order of dims gives each
+    // lane 8 neighbours of each 32, so lanes exchange nothing; the result's dtype is chosen at run time,
+    // its rows are dense, and a row that sees no key is zero.
     __device__ __forceinline__ void store(const AttentionE4m3& problem, const Work& work,
                                           int first_row) {
         const int head_dim = static_cast<int>(problem.head_dim);

@@ -9,8 +9,8 @@
 // used. ShortTile is in short_tile.h; tiles, registers, shared memory and their choice in
 // short_shapes.h.
 //
-// A block of which the tile sees only the first part (a diagonal one, or the last one) is computed as if
-// it had fewer keys, by a second copy of the loop's body.
+// If the tile sees only the first part of a block (a diagonal one, or the last one), a second copy of the
+// loop's body computes only that part.
 //
 // With fewer tiles than SMs, the warpgroups of a cluster of two blocks of threads divide the blocks of
 // keys and merge their results at the end (short_merge.h): all SMs have work, and each fetches half of

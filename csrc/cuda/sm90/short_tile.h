@@ -19,8 +19,8 @@
 namespace flashbench::cuda::sm90 {
 
 // 64 query rows, computed by `groups` warpgroups in each of the `cluster` blocks of threads of a
-// cluster, each with its own blocks of `keys`. `blocks_per_sm` limits the registers. A block of which no
-// row sees more than the first `few_keys` is computed as if it had only these.
+// cluster, each with its own blocks of `keys`. `blocks_per_sm` limits the registers. If no row sees more
+// than the first `few_keys` of a block, only these are computed.
 template <typename T, int head_dim, int keys, int groups, int cluster, int blocks_per_sm,
           int few_keys = keys>
 struct ShortTile {
