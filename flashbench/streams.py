@@ -10,9 +10,12 @@ import io
 import os
 import select
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 from flashbench.errors import InvalidInputError
+
+Tell = Callable[[str], None]  # prints a line, of progress or a warning
 
 
 class _Progress(io.FileIO):

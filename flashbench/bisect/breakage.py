@@ -2,7 +2,7 @@
 commit."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from flashbench.bisect.faults import Fault, FaultSearch
 from flashbench.bisect.found import Conclusion, Cost, Found, TriedCommit
@@ -13,6 +13,7 @@ from flashbench.revisions import Built
 from flashbench.revisions.built import seconds_of
 from flashbench.revisions.ledger import Stage
 from flashbench.revisions.many import Preparer
+from flashbench.streams import Tell
 
 _WORKS = {"build": "builds", "load": "loads", "correct": "is right"}
 _FAILS = {"build": "does not build", "load": "does not load", "correct": "is wrong"}
@@ -32,7 +33,7 @@ def find_breakage(
     quick: bool,
     budget: float | None,
     named: bool = False,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> Found:
     """The last commit that works, and the first that does not. quick: halving alone, which is
     correct if nothing was broken and repaired. budget: wall-clock seconds after which no more

@@ -1,7 +1,6 @@
 """Search for the commit that made a case slower, with launches of two builds side by side."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +16,7 @@ from flashbench.measuring.progress import Progress
 from flashbench.report import Report
 from flashbench.revisions import Built
 from flashbench.revisions.many import Preparer
+from flashbench.streams import Tell
 from flashbench.verdict import Outcome, exit_code
 
 _MOST = 400  # launches of a bisection: more than any that terminates needs
@@ -32,7 +32,7 @@ class Slowdown:
     weights: list[float]
     confidence: float
     jobs: int
-    tell: Callable[[str], None]
+    tell: Tell
     cost: Cost = field(default_factory=Cost)
     tried: dict[int, TriedCommit] = field(default_factory=dict)
     built: dict[int, Built] = field(default_factory=dict)

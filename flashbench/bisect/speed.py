@@ -1,7 +1,7 @@
 """Bisect a slowdown: prepare the two ends, and measure on demand into files that are kept."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from flashbench.bisect.found import Conclusion, Cost, Found
 from flashbench.bisect.launches_on_demand import LaunchesOnDemand, own
@@ -14,6 +14,7 @@ from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress
 from flashbench.revisions.many import Preparer
 from flashbench.runfile import Pair
+from flashbench.streams import Tell
 
 
 def find_slowdown(
@@ -29,7 +30,7 @@ def find_slowdown(
     force: bool,
     pays_builds: bool,
     progress: Progress,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> Found:
     """The commit that made a case slower. changes: of the range; plan: of every measurement,
     without builds; launches: at most, of the two ends; identity: what else, beside the range, tells

@@ -3,7 +3,6 @@
 import os
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +16,12 @@ from flashbench.machine import identify
 from flashbench.profile import model as profiles
 from flashbench.profile.model import is_profile
 from flashbench.runfile import Costs, RunFile, load, save
+from flashbench.streams import Tell
 
 _FIRST_POLL, _LONGEST_POLL = 0.5, 15.0
 _PULL_SECONDS = 60.0
 _DEAD_POLLS = 3
 _HEAD = b'{"format":"flashbench-run"'  # of every run file
-Tell = Callable[[str], None]
 
 
 @dataclass

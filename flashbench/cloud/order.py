@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,10 +19,10 @@ from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 from flashbench.profile.model import is_profile
 from flashbench.runfile import load
+from flashbench.streams import Tell
 
 # Seconds without a connection after which a machine whose job must have ended is unreachable.
 _OUT_OF_REACH_SECONDS = 600.0
-Tell = Callable[[str], None]
 
 
 @dataclass

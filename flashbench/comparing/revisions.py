@@ -1,7 +1,6 @@
 """Compare two revisions of the project here: build both, and measure them side by side until every
 case is decided."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from flashbench.revisions.built import NEW, OLD, Built, plan_of_builds
 from flashbench.revisions.project import processes_for, read
 from flashbench.run_plan import RunEnd
 from flashbench.runfile import Pair, RunFile
+from flashbench.streams import Tell
 from flashbench.until_decided import measure_pair
 
 
@@ -47,7 +47,7 @@ def compare_revisions(
     flag: str,
     resumed: RunFile | None,
     progress: Progress,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> RunEnd | None:
     """Measure into the run file `path`, which is claimed and named by `flag`; None if both
     revisions are one build, which is not measured.

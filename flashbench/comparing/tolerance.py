@@ -1,7 +1,5 @@
 """The tolerance of a comparison: by default what this machine and the budget can reach."""
 
-from collections.abc import Callable
-
 from flashbench import defaults
 from flashbench.cost.estimate import launches_within
 from flashbench.cost.known import Basis, experience
@@ -12,6 +10,7 @@ from flashbench.metric import metric_of
 from flashbench.revisions.forecast import paired_work
 from flashbench.revisions.project import Project
 from flashbench.runfile import RunFile
+from flashbench.streams import Tell
 
 
 def chosen_tolerance(
@@ -19,7 +18,7 @@ def chosen_tolerance(
     plan: Plan,
     project: Project,
     resumed: RunFile | None,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> float:
     """What is said, else the resumed file's, which a newer profile must not refuse, else the
     default, or what the machine's profile says it can reach. tell: prints a line."""

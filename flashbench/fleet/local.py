@@ -17,11 +17,10 @@ from flashbench.measuring.plan import Plan
 from flashbench.run_plan import RunEnd, signals_as_interrupt, signals_ignored
 from flashbench.runfile import Costs, RunFile
 from flashbench.shard import Shard, deal
+from flashbench.streams import Tell
 
 # After SIGTERM a task ends its worker and saves; a hanging task is killed: its last save counts.
 _GRACE_SECONDS = 60.0
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,7 @@ from flashbench.fleet.parts import Parts, budget_flag, over_budget
 from flashbench.measuring.plan import Plan
 from flashbench.run_plan import RunEnd, signals_as_interrupt
 from flashbench.runfile import RunFile
-
-Tell = Callable[[str], None]
+from flashbench.streams import Tell
 
 # Slurm signals a task this long before its time is up; it needs seconds to save.
 _SIGNAL = "TERM@30"

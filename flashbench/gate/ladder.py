@@ -1,6 +1,6 @@
 """The gate's levels in order: each is tried when those before it passed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,8 +29,8 @@ from flashbench.revisions import Built
 from flashbench.revisions.built import plan_of_builds
 from flashbench.run_plan import CutShortError, measure
 from flashbench.runfile import RunFile
+from flashbench.streams import Tell
 
-Tell = Callable[[str], None]  # prints a line
 _FLAG = "--run-file"
 
 

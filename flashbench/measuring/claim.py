@@ -13,12 +13,13 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import regular_target, remove_leftovers, stream_open
 from flashbench.inputs import reason
 from flashbench.runfile import RunFile, load
+from flashbench.streams import Tell
 
 Content = TypeVar("Content")
 
 
 def claimed(
-    path: Path, flag: str, *, force: bool, tell: Callable[[str], None]
+    path: Path, flag: str, *, force: bool, tell: Tell
 ) -> AbstractContextManager[RunFile | None]:
     """`claimed_as` of a run file."""
     return claimed_as(load, path, flag, force=force, tell=tell)
@@ -31,7 +32,7 @@ def claimed_as(
     flag: str,
     *,
     force: bool,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> Iterator[Content | None]:
     """Lock the file `path` against other processes; yields what it holds, if anything.
 

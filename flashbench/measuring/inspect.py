@@ -14,20 +14,20 @@ from flashbench import operations
 from flashbench.candidates import Loaded
 from flashbench.case import Case
 from flashbench.measuring.clock import Call
-from flashbench.measuring.measurement import Tell
+from flashbench.measuring.measurement import OnPhase
 from flashbench.measuring.problem import inputs_of
 from flashbench.measuring.protocol import Inspected
 
 
 def inspect_case(
-    case: Case, candidates: Sequence[Loaded], seed: int, tell: Tell
+    case: Case, candidates: Sequence[Loaded], seed: int, on_phase: OnPhase
 ) -> dict[str, Inspected]:
     """Run each candidate a few times on a case that it is known to support."""
     found: dict[str, Inspected] = {}
     with torch.no_grad():
         operation, inputs = operations.of(case), inputs_of(case, seed)
         for loaded in candidates:
-            tell(loaded.name, "memory and kernels")
+            on_phase(loaded.name, "memory and kernels")
             call = operation.bind(loaded.call, inputs)
             with loaded.scope():
                 call()

@@ -28,7 +28,7 @@ from flashbench.runfile import Result, Status, Timing
 # The reason's prefix if a call ran code of another revision.
 NOT_ITS_OWN = "not proven to run its own code"
 
-Tell = Callable[[str, str], None]  # (candidate, its new phase)
+OnPhase = Callable[[str, str], None]  # (candidate, its new phase)
 
 
 class DeviceLostError(Exception):
@@ -71,9 +71,9 @@ class _Subject:
         """Continue without a metric that is unavailable for this candidate."""
         self.timings.pop(metric, None)
         self.unavailable.add(metric)
-        self.tell_missing(metric, str(why))
+        self.note_missing(metric, str(why))
 
-    def tell_missing(self, metric: str, why: str) -> None:
+    def note_missing(self, metric: str, why: str) -> None:
         before, reason = self.result.reason, f"no {metric}: {why}"
         self.result.reason = f"{before}; {reason}" if before else reason
 
@@ -110,7 +110,7 @@ def measure_case(
     candidates: Sequence[Loaded],
     clock: Clock,
     options: Options,
-    tell: Tell = lambda candidate, doing: None,
+    on_phase: OnPhase = lambda candidate, doing: None,
     turn: Callable[[], bool] = lambda: False,
 ) -> list[Result]:
     """One result per candidate, in the given order. turn: returns when the next pass may begin, and
@@ -119,7 +119,7 @@ def measure_case(
     A candidate's failures are results, not exceptions; only DeviceLostError is raised.
     """
     results = [Result(case=case.id, candidate=loaded.name, status="ok") for loaded in candidates]
-    stopwatch = Stopwatch(tell, clock.metrics)
+    stopwatch = Stopwatch(on_phase, clock.metrics)
     try:
         _measure(case, candidates, results, clock, options, stopwatch, turn)
     finally:
@@ -138,13 +138,13 @@ def _measure(
     turn: Callable[[], bool],
 ) -> None:
     """Fill in the results."""
-    tell = stopwatch.tell
+    begin = stopwatch.begin
 
     def wait() -> bool:
         stopwatch.switch()  # another process measures meanwhile
         return turn()
 
-    tell("", "inputs and reference")
+    begin("", "inputs and reference")
     with torch.no_grad():
         try:
             problem = Problem(case, options.seed, options.full_check)
@@ -162,14 +162,14 @@ def _measure(
             for loaded, result in zip(candidates, results, strict=True)
         ]
         for subject in subjects:
-            tell(subject.loaded.name, "check")
+            begin(subject.loaded.name, "check")
             if options.checked:
                 _check(subject, problem, clock)
-            tell(subject.loaded.name, "proof call")
+            begin(subject.loaded.name, "proof call")
             _prove(subject, problem, clock)
         cut = False
         for metric in clock.metrics:
-            cut = _time_metric(metric, subjects, problem, clock, options, tell, wait) or cut
+            cut = _time_metric(metric, subjects, problem, clock, options, begin, wait) or cut
     for subject in subjects:
         subject.result.timings = list(subject.timings.values())
         if subject.alive and cut and not _worth_keeping(subject, clock):
@@ -178,7 +178,7 @@ def _measure(
         elif subject.alive:
             for timing in subject.result.timings:
                 if not timing.seconds and subject.result.dropped_blocks:
-                    subject.tell_missing(timing.metric, "all blocks were throttled")
+                    subject.note_missing(timing.metric, "all blocks were throttled")
 
 
 def _worth_keeping(subject: _Subject, clock: Clock) -> bool:
@@ -214,7 +214,7 @@ def _time_metric(
     problem: Problem,
     clock: Clock,
     options: Options,
-    tell: Tell,
+    begin: OnPhase,
     turn: Callable[[], bool],
 ) -> bool:
     """Add one metric's timings to every live subject; True if the deadline cut it short."""
@@ -226,7 +226,7 @@ def _time_metric(
             continue
         if monotonic() > options.deadline:
             return True
-        tell(subject.loaded.name, f"{metric} warm-up")
+        begin(subject.loaded.name, f"{metric} warm-up")
         with _failures_of(subject, problem, clock), subject.loaded.scope():
             try:
                 sampler = clock.prepare(metric, subject.call)
@@ -257,7 +257,7 @@ def _time_metric(
             if monotonic() > options.deadline:
                 cut = True
                 break
-            tell(name, metric)
+            begin(name, metric)
             if not (of_torch and subject.loaded.candidate.baseline):
                 clock.rest()
             of_torch = subject.loaded.candidate.baseline
@@ -275,7 +275,7 @@ def _time_metric(
     for subject in ready:
         name = subject.loaded.name
         if options.checked and metric in subject.timings and name in signs:
-            tell(name, f"{metric} output check")
+            begin(name, f"{metric} output check")
             with _failures_of(subject, problem, clock):
                 _check_timed(problem, samplers[name].last, signs[name], metric)
     return cut

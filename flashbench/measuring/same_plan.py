@@ -7,7 +7,7 @@ launches may be added. What only a worker knows (the machine, the builds of func
 imports) is compared when it starts: flashbench/measuring/identity.py.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.measuring.plan import Plan
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Candidate, RunFile
+from flashbench.streams import Tell
 
 
 def require_same(run: RunFile, plan: Plan, path: Path, flag: str, *, called: str) -> None:
@@ -36,7 +37,7 @@ def continued(
     plan: Plan,
     path: Path,
     flag: str,
-    tell: Callable[[str], None],
+    tell: Tell,
     *,
     called: str = "candidates",
 ) -> Plan:

@@ -11,17 +11,17 @@ class Stopwatch:
     """Attributes the time until the next phase to the candidate of the current one. metrics: names
     of phases that are turns at the clock."""
 
-    def __init__(self, tell: Callable[[str, str], None], metrics: Collection[str]) -> None:
-        self._tell, self._metrics = tell, metrics
+    def __init__(self, on_phase: Callable[[str, str], None], metrics: Collection[str]) -> None:
+        self._on_phase, self._metrics = on_phase, metrics
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._sampling: defaultdict[str, float] = defaultdict(float)
         self._candidate, self._at_the_clock = "", False
         self._since = monotonic()
 
-    def tell(self, candidate: str, doing: str) -> None:
+    def begin(self, candidate: str, doing: str) -> None:
         """Start a phase and report it; candidate "": it is for none of them."""
         self.switch(candidate, at_the_clock=doing in self._metrics)
-        self._tell(candidate, doing)
+        self._on_phase(candidate, doing)
 
     def switch(self, candidate: str = "", *, at_the_clock: bool = False) -> None:
         """Start a phase without reporting it to the parent."""

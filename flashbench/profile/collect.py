@@ -22,6 +22,7 @@ from flashbench.profile.model import CaseProfile, CountedKernel, Subject, Time
 from flashbench.profile.ncu_csv import parse
 from flashbench.profile.timing import Timed, time_case
 from flashbench.runfile import Candidate, Ceilings, Environment, Result
+from flashbench.streams import Tell
 
 _HAS_A_CALL = ("ok", "wrong")  # statuses of candidates that can be called on the case
 
@@ -47,7 +48,7 @@ class How:
     seed: int
     timeout: float
     stem: Path
-    tell: Callable[[str], None]
+    tell: Tell
     keep: Callable[[CaseProfile], None]
     rate: DevicePrice | None = None
 
@@ -264,9 +265,7 @@ def _kernels(inspected: Inspected | None) -> list[CountedKernel]:
     return [CountedKernel(name=name, seconds=seconds) for name, seconds in pairs]
 
 
-def _ceilings(
-    environment: Environment, device: str, tell: Callable[[str], None]
-) -> Ceilings | None:
+def _ceilings(environment: Environment, device: str, tell: Tell) -> Ceilings | None:
     """Measure this machine's ceilings; None if that fails."""
     tell("measuring what this machine does at most, once (`flashbench info --peak` again)")
     try:

@@ -1,6 +1,6 @@
 """Build and import revisions, and say so, one line at a time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from flashbench import defaults
 from flashbench.builds import cache_directory
@@ -14,8 +14,7 @@ from flashbench.revisions.prepare import prepare
 from flashbench.revisions.project import Project
 from flashbench.revisions.revision import WORKTREE, Revision, resolve
 from flashbench.runfile import Candidate
-
-Tell = Callable[[str], None]  # prints a line
+from flashbench.streams import Tell
 
 
 def build_one(

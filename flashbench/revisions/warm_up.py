@@ -2,7 +2,7 @@
 call."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from flashbench.revisions import import_root as roots
 from flashbench.revisions import jit
 from flashbench.revisions.check import Checker
 from flashbench.revisions.computed import WhatIsComputed
+from flashbench.streams import Tell
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def compiling(specs: Mapping[Path, str]) -> dict[Path, str]:
     return found
 
 
-def warm_up(specs: Mapping[Path, str], calls: LaunchCalls, tell: Callable[[str], None]) -> float:
+def warm_up(specs: Mapping[Path, str], calls: LaunchCalls, tell: Tell) -> float:
     """Call each revision once on each case, in a process of its own; returns the seconds that this
     took. Errors of calls are left to the launches, and so is what takes more than half an hour."""
     began = time.monotonic()

@@ -1,6 +1,5 @@
 """What `run` measures in a project: its callable, built from the working tree."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from flashbench.revisions.built import Built, with_builds
 from flashbench.revisions.project import Project, find
 from flashbench.revisions.revision import WORKTREE
 from flashbench.runfile import Candidate, RunFile
+from flashbench.streams import Tell
 
 
 def in_project(
     plan: Plan,
-    tell: Callable[[str], None],
+    tell: Tell,
     *,
     named: bool,
     budget: float | Money | None,
@@ -69,7 +69,7 @@ def build_again(
     project: Project | None,
     measured: Candidate,
     file: Path,
-    tell: Callable[[str], None],
+    tell: Tell,
     **how: Any,
 ) -> Built:
     """Build the working tree again to resume a run file; InvalidInputError if it differs from the

@@ -11,10 +11,11 @@ from flashbench.builds.content import content_hash
 from flashbench.builds.delivered import copy_delivered
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions import adapter, backend
-from flashbench.revisions.announced import Tell, build_one
+from flashbench.revisions.announced import build_one
 from flashbench.revisions.export import export
 from flashbench.revisions.project import Project
 from flashbench.revisions.revision import Revision
+from flashbench.streams import Tell
 from flashbench.suites.suite_file import SuiteSide
 
 HOW_TO_BUILD = (
