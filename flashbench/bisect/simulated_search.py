@@ -52,9 +52,9 @@ def launches_of_search(
     more = first_seconds(ends, case, known)
     seconds = launches * each + commits * more
     seconds = seconds.spread(*known.spread(known.level_of(ends)))
-    told = "by the spread of earlier launches here" if known_spread else "a guess"
+    basis = "by the spread of earlier launches here" if known_spread else "a guess"
     words = f"{launches.likely:.0f} ({launches.low:.0f} to {launches.high:.0f})"
-    then = f"then about {words} launches of commits between the ends: {told}"
+    then = f"then about {words} launches of commits between the ends: {basis}"
     return SearchLaunches(
         [*parts, Part("launches of commits between", launches.likely, seconds)],
         [why, ("launches" if known_spread else "guess", then)],

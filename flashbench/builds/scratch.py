@@ -40,7 +40,7 @@ def sweep(parent: Path) -> None:
 
 @contextmanager
 def _alone(parent: Path) -> Iterator[None]:
-    """Inside it no other process creates or removes a directory; those of dead ones are gone."""
+    """Keep others from creating or removing directories; remove those of dead processes."""
     with locks.exclusive(parent / f"{_PREFIX}lock"):
         for directory in parent.glob(f"{_PREFIX}*/"):
             # One without the file belongs to a process that got no further.

@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _commands_of(error: click.ClickException) -> str:
-    """The commands of a group that was asked for none, or for another."""
+    """The commands of a group, for a message about a missing or unknown one."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None or context.parent is None or not isinstance(context.command, click.Group):
         return ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(
     "builds",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 whatever the statuses are, 2 usage, 4 the cache is in use. Builds are "
+    epilog="Exit codes: 0 regardless of the statuses, 2 usage, 4 the cache is in use. Builds are "
     "made by `flashbench build`, `compare`, `bisect` and `asv run`.",
 )
 @click.argument("revisions", nargs=-1, metavar="[REV|A..B] ...")

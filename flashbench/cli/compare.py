@@ -68,7 +68,7 @@ def _launches(context: click.Context, _: click.Parameter, value: int | None) -> 
 @click.option(
     "--allow", type=click.Choice(ALLOWABLE), multiple=True, help="Let this pass; repeatable."
 )
-@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts are.")
+@click.option("--exit-zero", is_flag=True, help="Exit 0 regardless of the verdicts.")
 @grid_options
 @effort_options
 @click.option(

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @all_parents_option
 @click.option("--baselines", is_flag=True, help="Include the baselines.")
 @results_option
-@click.option("--exit-zero", is_flag=True, help="Exit 0 after any table.")
+@click.option("--exit-zero", is_flag=True, help="Exit 0 once the table is printed.")
 @table_options
 def command(
     revisions: str | None,

@@ -18,8 +18,8 @@ _OTHER = (
 
 @click.command(
     "init",
-    epilog="Exit codes: 0 the working tree builds and is correct, or a suite of asv is there to "
-    "compare; 1 it computes something else; 2 nothing was found; 4 it does not build, lacks a "
+    epilog="Exit codes: 0 the working tree builds and is correct, or there is an asv suite to "
+    "compare; 1 it gives a wrong result; 2 nothing was found; 4 it does not build, lacks a "
     "package, or refuses every case.",
 )
 @click.option(

@@ -54,8 +54,8 @@ def _plan_of(planned: click.Command) -> click.Command:
         planned.name,
         callback=command,
         params=[*(one for one in planned.params if one.name not in _REPORT), asked],
-        help=f"{PLANNED[str(planned.name)]} All its options are taken; no file is written, and "
-        "nothing is built or measured.",
+        help=f"{PLANNED[str(planned.name)]} Takes all its options; builds, measures and "
+        "writes nothing.",
     )
 
 
@@ -63,12 +63,12 @@ def _plan_of(planned: click.Command) -> click.Command:
     "plan",
     cls=_Plans,
     no_args_is_help=False,
-    epilog="Exit codes: 0, also where it is over --budget; 2 usage. docs/cost.md says how the "
-    "estimate is made.",
+    epilog="Exit codes: 0, even if the plan exceeds --budget; 2 usage. docs/cost.md explains "
+    "the estimate.",
 )
 def command() -> None:
-    """Device seconds, time, builds and money that a command would take, with their range.
+    """Estimate the device seconds, time, builds and money that a command would take, with ranges.
 
-    Estimated from earlier runs on this machine; where there are none, the plan says so. Of a plan
-    over --budget it says what fits.
+    From earlier runs on this machine; without any, the plan says that it is a guess. If the plan
+    exceeds --budget, it says what fits.
     """

@@ -41,7 +41,7 @@ _DEFAULT = "WORKTREE"
 @click.command(
     "profile",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 profiled, also where timing alone could tell something, 1 the result is "
+    epilog="Exit codes: 0 profiled, with counters or by times alone, 1 the result is "
     "wrong, 2 usage, 4 nothing could be measured. Settings: [tool.flashbench.profile].",
 )
 @click.argument("case", metavar="CASE|FILE")
@@ -92,13 +92,13 @@ _DEFAULT = "WORKTREE"
 def command(
     context: click.Context, /, case: str, output: Path | None, format_: str, **options: Any
 ) -> int:
-    """Say where the time of one call goes, and what bounds it.
+    """Show where the time of one call goes, and what bounds it.
 
     Nsight Compute reads the counters of exactly the measured call: the inputs and stream of a
-    launch, with a warm or cold L2 cache, clocks left alone. Beside them stand the floors by what
-    this machine was measured to do, the bottleneck by stated rules with the numbers that led to it,
-    and the usual next steps. Without ncu, or the permission to count, times alone tell what they
-    can; on a CPU `perf stat` counts.
+    launch, with a warm or cold L2 cache, clocks left alone. Prints them with the lower bounds that
+    this machine's measured peak rates set, the bottleneck with the rule and the numbers behind it,
+    and the usual next steps. Without ncu, or without permission to read counters, it relies on
+    times alone; on a CPU it uses `perf stat`.
 
     Given a FILE that it wrote earlier, print that profile again.
     """

@@ -14,8 +14,8 @@ from flashbench.errors import Exit, InvalidInputError
 @click.command(
     "record",
     cls=SettingsCommand,
-    epilog="Exit codes: 0 all were recorded, 2 a file cannot be, or only with --anyway (those "
-    "before it were), 4 a file has no times. Defaults: [tool.flashbench.record] of "
+    epilog="Exit codes: 0 all were recorded; 2 a file cannot be recorded, or only with --anyway "
+    "(files before it were); 4 a file has no times. Defaults: [tool.flashbench.record] of "
     "pyproject.toml.",
 )
 @click.argument("files", metavar="RUN...", nargs=-1, required=True, type=PathType())

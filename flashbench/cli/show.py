@@ -20,7 +20,7 @@ VIEWS = ("speedup", "detail")
     epilog="Defaults: [tool.flashbench.show] of pyproject.toml.",
     help="Print the table of a run file. View `speedup` has one row per case with its verdict, "
     "`detail` the percentiles of every candidate. For a file from asv, pytest-benchmark or "
-    "pyperf, or a folder of such files: its series. Exits 0 whatever the verdicts are; "
+    "pyperf, or a folder of such files: its series. Exits 0 regardless of the verdicts; "
     "`compare` is the gate.",
 )
 @click.argument("file", metavar="RUN", type=PathType())

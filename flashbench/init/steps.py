@@ -72,7 +72,7 @@ def finish(
 
 
 def tell_outcome(name: str, built: Built, say: Say) -> None:
-    """Say what a try of a revision found."""
+    """Print the outcome of trying a revision."""
     if built.status != "built":
         say(name, built.headline.partition(": ")[2])
         return

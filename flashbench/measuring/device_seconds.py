@@ -63,7 +63,7 @@ class DeviceSeconds:
         return until_deadline(None if self._budget is None else self._budget - self.count())
 
     def spent(self, run: RunFile | None) -> bool:
-        """Whether the budget pays for nothing more: without a worker, not even for the shortest
+        """Whether the budget is used up: without a worker, if it does not cover even the shortest
         start in the run file."""
         left, starts = self.left(), [0.0]
         if run is not None and self._counted_to is None:

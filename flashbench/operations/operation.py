@@ -201,7 +201,7 @@ class Operation:
         return {"shape": shape, **case.sizes, **known}
 
     def order(self, case: Case) -> tuple[object, ...]:
-        """The place of a case among others with as much work."""
+        """The sort key among cases with equal work."""
         return (*case.sizes.values(), case.dtype, *case.options.values(), case.device)
 
     def in_words(self, case: Case) -> str:

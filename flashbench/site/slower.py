@@ -42,11 +42,11 @@ def slower(content: Content) -> dict[str, Any]:
         for graph in content.graphs
         if (jump := newly_slower(graph.series.judged, graph.jumps))
     ]
-    told = {one.graph.id for one in [*sure, *jumped]}
+    listed = {one.graph.id for one in [*sure, *jumped]}
     fell = [
         _Slower(graph, jump.commit, jump.speedup)
         for graph in content.graphs
-        if graph.id not in told and (jump := below_best(graph.series.judged))
+        if graph.id not in listed and (jump := below_best(graph.series.judged))
     ]
     known = {one.graph.id for one in sure}
     maybe = [one for one in [*provisional, *jumped, *fell] if one.graph.id not in known]
