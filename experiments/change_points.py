@@ -62,7 +62,7 @@ def found(segmented: list[Segmentation], after: int, within: int = CLOSE) -> int
     return sum(any(abs(step.at - true) <= within for step in one.steps) for one in segmented)
 
 
-def nearest(segmented: list[Segmentation], after: int) -> list[tuple[int, float, float]]:
+def nearest(segmented: list[Segmentation], after: int) -> list[tuple[bool, bool, int]]:
     """For each series with a find: whether the range contains the true place, whether the interval
     contains the true size, and the length of the range in commits."""
     true = NULL_LENGTH - after

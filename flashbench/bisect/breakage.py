@@ -5,14 +5,14 @@ import time
 from collections.abc import Sequence
 
 from flashbench.bisect.faults import Fault, FaultSearch
-from flashbench.bisect.found import Conclusion, Cost, Found, TriedCommit
 from flashbench.bisect.question import Range, works
+from flashbench.bisect.result import BisectResult, Conclusion, Cost, TriedCommit
 from flashbench.builds.missing_symbol import first_line
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions import Built
 from flashbench.revisions.built import seconds_of
 from flashbench.revisions.ledger import Stage
-from flashbench.revisions.many import Preparer
+from flashbench.revisions.preparer import Preparer
 from flashbench.streams import Tell
 
 _WORKS = {"build": "builds", "load": "loads", "correct": "is right"}
@@ -34,7 +34,7 @@ def find_breakage(
     budget: float | None,
     named: bool = False,
     tell: Tell,
-) -> Found:
+) -> BisectResult:
     """The last commit that works, and the first that does not. quick: halving alone, which is
     correct if nothing was broken and repaired. budget: wall-clock seconds after which no more
     commits are tried; the two ends always are. named: the preparer checks cases that the user
@@ -78,7 +78,7 @@ def find_breakage(
         answer = f"nothing is broken: {asked.bad.label} {_WORKS[purpose]}"
         if (outcome := tried[bad].outcome) and outcome.checked:
             answer += f" on {outcome.checked}"
-        return Found(asked, purpose, Conclusion.NONE, answer, _rows(tried), cost, last=bad)
+        return BisectResult(asked, purpose, Conclusion.NONE, answer, _rows(tried), cost, last=bad)
     search = FaultSearch(asked.graph, attempt_in_time, jobs)
     search.answers[bad] = False
     stopped = False
@@ -101,7 +101,7 @@ def _found(
     cost: Cost,
     *,
     stopped: bool,
-) -> Found:
+) -> BisectResult:
     notes = []
     if fault.before != fault.last:
         named = _name(asked, fault.before)
@@ -137,7 +137,7 @@ def _found(
         conclusion = Conclusion.FOUND
         answer = f"{last}; first that {fails}: {_name(asked, fault.first)}: "
         answer += f"{first.status}: {why}"
-    return Found(
+    return BisectResult(
         asked,
         purpose,
         conclusion,

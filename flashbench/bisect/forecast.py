@@ -8,7 +8,7 @@ from flashbench.cost.estimate import Seconds, Work
 from flashbench.cost.forecast import Forecast, source
 from flashbench.cost.known import Experience
 from flashbench.revisions.forecast import add_builds
-from flashbench.revisions.many import default_jobs
+from flashbench.revisions.preparer import default_jobs
 
 
 def add_search(

@@ -7,15 +7,15 @@ import numpy as np
 
 from flashbench.bisect.breakage import count
 from flashbench.bisect.culprit import Search
-from flashbench.bisect.found import Conclusion, Cost, Found, TriedCommit
 from flashbench.bisect.launches_on_demand import SLOWER, LaunchesOnDemand, SpentError, slowest
 from flashbench.bisect.question import Range
+from flashbench.bisect.result import BisectResult, Conclusion, Cost, TriedCommit
 from flashbench.case import Case
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.measuring.progress import Progress
 from flashbench.report import Report
 from flashbench.revisions import Built
-from flashbench.revisions.many import Preparer
+from flashbench.revisions.preparer import Preparer
 from flashbench.streams import Tell
 from flashbench.verdict import Outcome, exit_code
 
@@ -37,7 +37,7 @@ class Slowdown:
     tried: dict[int, TriedCommit] = field(default_factory=dict)
     built: dict[int, Built] = field(default_factory=dict)
 
-    def find(self, bad: Built, launches: int, progress: Progress) -> Found:
+    def find(self, bad: Built, launches: int, progress: Progress) -> BisectResult:
         """Compare the ends, then bisect on the case that is slower by the most.
 
         bad: the last commit, prepared. launches: at most, for that comparison. Raises
@@ -79,7 +79,7 @@ class Slowdown:
         cost.device_seconds, cost.lost_seconds = measured.seconds, measured.lost
         cost.saved_seconds = measured.saved
 
-    def _bisect(self, search: Search, case: Case) -> Found:
+    def _bisect(self, search: Search, case: Case) -> BisectResult:
         spent = ""
         known: set[int] = {self.asked.graph.size - 1}
         taken = 0
@@ -146,7 +146,7 @@ class Slowdown:
 
     def _found(
         self, search: Search, case: Case, found: list[int], probability: float, spent: str
-    ) -> Found:
+    ) -> BisectResult:
         names = [self.asked.commits[place].id[:12] for place in found]
         values = search.launches[self.asked.graph.size - 1]
         slowdown = float(np.mean(values))
@@ -170,7 +170,7 @@ class Slowdown:
             slowdown=math.expm1(slowdown),
         )
 
-    def _no_slowdown(self, report: Report) -> Found:
+    def _no_slowdown(self, report: Report) -> BisectResult:
         code = exit_code(report.verdicts)
         ends = f"{self.asked.bad.label} against {self.asked.good.label}"
         if code == Exit.PASS:
@@ -183,12 +183,12 @@ class Slowdown:
             return self._result(Conclusion.UNDECIDED, f"{ends}: undecided: {reasons[0]}")
         raise NotMeasuredError(f"{ends}: {reasons[0] if reasons else 'nothing to compare'}")
 
-    def _stopped(self, why: str) -> Found:
+    def _stopped(self, why: str) -> BisectResult:
         return self._result(Conclusion.UNDECIDED, why)
 
-    def _result(self, conclusion: Conclusion, answer: str) -> Found:
+    def _result(self, conclusion: Conclusion, answer: str) -> BisectResult:
         rows = [self.tried[place] for place in sorted(self.tried)]
-        return Found(self.asked, "speed", conclusion, answer, rows, self.cost)
+        return BisectResult(self.asked, "speed", conclusion, answer, rows, self.cost)
 
 
 def percent(log_ratio: float) -> str:

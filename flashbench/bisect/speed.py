@@ -3,16 +3,16 @@
 import hashlib
 from collections.abc import Sequence
 
-from flashbench.bisect.found import Conclusion, Cost, Found
 from flashbench.bisect.launches_on_demand import LaunchesOnDemand, own
 from flashbench.bisect.question import Range
+from flashbench.bisect.result import BisectResult, Conclusion, Cost
 from flashbench.bisect.slowdown import Slowdown
 from flashbench.builds import cache_directory
 from flashbench.builds.missing_symbol import first_line
 from flashbench.errors import NotMeasuredError
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress
-from flashbench.revisions.many import Preparer
+from flashbench.revisions.preparer import Preparer
 from flashbench.runfile import Pair
 from flashbench.streams import Tell
 
@@ -31,7 +31,7 @@ def find_slowdown(
     pays_builds: bool,
     progress: Progress,
     tell: Tell,
-) -> Found:
+) -> BisectResult:
     """The commit that made a case slower. changes: of the range; plan: of every measurement,
     without builds; launches: at most, of the two ends; identity: what else, beside the range, tells
     this bisection from others; force: remove the run files of an earlier call; pays_builds:
@@ -41,7 +41,7 @@ def find_slowdown(
     """
     if not any(changes):
         answer = "no regression in this range: no commit changes what is built or imported"
-        return Found(asked, "speed", Conclusion.NONE, answer, [], Cost())
+        return BisectResult(asked, "speed", Conclusion.NONE, answer, [], Cost())
     good, bad = preparer.prepare([asked.good, asked.bad], "correct")
     for name, built in (("good", good), ("bad", bad)):
         for note in built.outcome.notes:

@@ -133,7 +133,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
 def _build(project: "Project", chosen: "list[Revision]", options: dict[str, Any]) -> "list[Built]":
     from flashbench.builds.running import StoppedError
     from flashbench.revisions import Built
-    from flashbench.revisions.many import refuse_interrupted
+    from flashbench.revisions.preparer import refuse_interrupted
     from flashbench.run_plan import signals_as_interrupt
 
     ready: list[Built] = []

@@ -40,10 +40,10 @@ from flashbench.errors import NotMeasuredError
 from flashbench.revisions.project import processes_for
 
 if TYPE_CHECKING:
-    from flashbench.bisect.found import Found
     from flashbench.bisect.question import Range
+    from flashbench.bisect.result import BisectResult
     from flashbench.case import Case
-    from flashbench.revisions.many import Preparer
+    from flashbench.revisions.preparer import Preparer
 
 
 @click.command(
@@ -113,11 +113,11 @@ def command(context: click.Context, /, **options: Any) -> int:
     side. Commits that cannot be built are skipped. --budget is wall-clock time after which no more
     commits are tried; for speed, device seconds.
     """
-    from flashbench.bisect.found import EXIT_CODES
     from flashbench.bisect.question import range_of
+    from flashbench.bisect.result import EXIT_CODES
     from flashbench.builds.running import StoppedError
     from flashbench.revisions import read
-    from flashbench.revisions.many import default_jobs
+    from flashbench.revisions.preparer import default_jobs
     from flashbench.run_plan import CutShortError, signals_as_interrupt
     from flashbench.views import bisect
 
@@ -151,7 +151,9 @@ def command(context: click.Context, /, **options: Any) -> int:
     return EXIT_CODES[found.conclusion]
 
 
-def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str, Any]) -> "Found":
+def _breakage(
+    asked: "Range", preparer: "Preparer", jobs: int, options: dict[str, Any]
+) -> "BisectResult":
     from flashbench.bisect.breakage import find_breakage
     from flashbench.measuring.device_seconds import until_deadline
 
@@ -177,7 +179,7 @@ def _breakage(asked: "Range", preparer: "Preparer", jobs: int, options: dict[str
 
 def _slowdown(
     asked: "Range", preparer: "Preparer", cases: "list[Case]", jobs: int, options: dict[str, Any]
-) -> "Found":
+) -> "BisectResult":
     from flashbench.bisect.speed import find_slowdown
     from flashbench.measuring.plan import Plan
     from flashbench.measuring.progress import make_progress

@@ -57,7 +57,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     from flashbench.operations import parse_case
     from flashbench.revisions import Built, read
     from flashbench.revisions.commits import commits_of, known_commits
-    from flashbench.revisions.many import refuse_interrupted
+    from flashbench.revisions.preparer import refuse_interrupted
     from flashbench.run_plan import signals_as_interrupt
     from flashbench.views import builds
 

@@ -7,7 +7,7 @@ from flashbench.cli.measuring import tell_still
 
 if TYPE_CHECKING:
     from flashbench.revisions import Project
-    from flashbench.revisions.many import Preparer
+    from flashbench.revisions.preparer import Preparer
 
 
 def how_to_build(options: dict[str, Any]) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def preparer_of(
 ) -> "Preparer":
     """A Preparer with these options. cases: to check; flag: the option of the time-out."""
     from flashbench.builds import cache_directory
-    from flashbench.revisions.many import Preparer, default_jobs
+    from flashbench.revisions.preparer import Preparer, default_jobs
 
     timeout = options["build_timeout"]
     return Preparer(

@@ -115,7 +115,7 @@ def backfill(context: click.Context, options: dict[str, Any]) -> Forecast:
     """Forecast `flashbench backfill`, with all commits in the same launches."""
     from flashbench.revisions import read
     from flashbench.revisions.commits import commits_named
-    from flashbench.revisions.many import default_jobs
+    from flashbench.revisions.preparer import default_jobs
 
     project = read(Path.cwd())
     chosen = commits_named(project.repository, options["revisions"], options["listed"])

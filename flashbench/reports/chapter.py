@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from flashbench import operations
 from flashbench.report import Report, report_one
-from flashbench.reports import course, memory, methods, roofline, speedups, times
+from flashbench.reports import machine_state, memory, methods, roofline, speedups, times
 from flashbench.reports.figure import Figure
 from flashbench.reports.percentiles import percentiles
 from flashbench.runfile import Ceilings, RunFile
@@ -110,7 +110,7 @@ def figures(report: Report, ceilings: Sequence[Ceilings]) -> list[Figure]:
         found.append(speedups.by_shape(judged, over))
     found += [times.scaling(data, "rate"), times.scaling(data, "time")]
     found += [times.distributions(report, data), roofline.of_run(data, ceilings)]
-    found += [memory.memory(data), course.course(data.run)]
+    found += [memory.memory(data), machine_state.machine_state(data.run)]
     return [figure for figure in found if figure.panels]
 
 

@@ -11,7 +11,7 @@ from flashbench.other_tools import asv_conf
 from flashbench.pyproject import up_to_repository
 from flashbench.suites.asv_names import with_matches
 from flashbench.suites.checkouts import HOW_TO_BUILD, IMPORTED_OUTSIDE, Checkout
-from flashbench.suites.driven import Driven, FailedError
+from flashbench.suites.driver_process import DriverProcess, FailedError
 from flashbench.suites.suite_file import SuiteCase, SuiteResult
 
 # asv's own default is up to 10 s of samples; a launch repeats them.
@@ -47,7 +47,7 @@ class AsvPair:
         self._timeout = timeout
         self._folders: dict[tuple[str, str], Path | FailedError] = {}
         self._at_end = ExitStack()
-        self._sides: dict[str, Driven] = {}
+        self._sides: dict[str, DriverProcess] = {}
 
     def __enter__(self) -> "AsvPair":
         return self
@@ -100,8 +100,8 @@ class AsvPair:
     def _place(self, name: str) -> Path:
         return self._checkouts[name].folder / self._suite
 
-    def _start(self, name: str) -> Driven:
-        return Driven(self._checkouts[name], self._place(name), self._timeout)
+    def _start(self, name: str) -> DriverProcess:
+        return DriverProcess(self._checkouts[name], self._place(name), self._timeout)
 
     def _measure(self, case: SuiteCase, turns: str) -> SuiteResult:
         """Passes A B B A, or B A A B, of both sides set up."""

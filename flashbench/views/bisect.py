@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from flashbench.bisect.found import Found, TriedCommit
+from flashbench.bisect.result import BisectResult, TriedCommit
 from flashbench.builds.missing_symbol import first_line
 from flashbench.table import (
     NONE,
@@ -22,7 +22,7 @@ from flashbench.table import (
 _SHOWN, _SUBJECT = 12, 34
 
 
-def document(found: Found) -> Document:
+def document(found: BisectResult) -> Document:
     """One row per commit that was tried or may be the culprit, oldest first."""
     asked = found.range
     speed = found.purpose == "speed"
@@ -58,7 +58,7 @@ def document(found: Found) -> Document:
     )
 
 
-def cost_line(found: Found) -> str:
+def cost_line(found: BisectResult) -> str:
     """The cost in one line."""
     cost = found.cost
     parts = [f"{cost.commits} commits tried"]
@@ -68,7 +68,7 @@ def cost_line(found: Found) -> str:
     return "; ".join(["cost: " + ", ".join(parts), *([cost.spent.line] if cost.spent else [])])
 
 
-def _row(found: Found, one: TriedCommit) -> dict[str, Cell]:
+def _row(found: BisectResult, one: TriedCommit) -> dict[str, Cell]:
     if one.place < 0:
         name, subject = found.range.good.commit, found.range.good_subject
     else:
@@ -90,7 +90,7 @@ def _row(found: Found, one: TriedCommit) -> dict[str, Cell]:
     }
 
 
-def _summary(found: Found) -> dict[str, Value | dict[str, Value]]:
+def _summary(found: BisectResult) -> dict[str, Value | dict[str, Value]]:
     asked, cost = found.range, found.cost
     names = [asked.commits[place].id for place in found.candidates]
     each = {one.place: one.probability for one in found.tried}

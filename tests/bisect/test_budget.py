@@ -9,10 +9,10 @@ import pytest
 
 from flashbench.bisect.breakage import find_breakage
 from flashbench.bisect.culprit import Search
-from flashbench.bisect.found import Conclusion
 from flashbench.bisect.graph import graph_of
 from flashbench.bisect.launches_on_demand import SpentError
 from flashbench.bisect.question import Range
+from flashbench.bisect.result import Conclusion
 from flashbench.bisect.slowdown import Slowdown
 from flashbench.revisions import Project, Revision
 from flashbench.revisions.commits import Commit

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from flashbench.bisect.found import EXIT_CODES, Conclusion, Cost, Found, TriedCommit
 from flashbench.bisect.graph import graph_of
 from flashbench.bisect.question import Range
+from flashbench.bisect.result import EXIT_CODES, Conclusion, Cost, Found, TriedCommit
 from flashbench.errors import Exit
 from flashbench.render import render
 from flashbench.revisions import Project, Revision

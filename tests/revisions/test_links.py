@@ -9,7 +9,7 @@ from revisions.repository import Prepared, Repository
 from flashbench.candidates import OUR_CALLABLE
 from flashbench.revisions import Built, Project, read, resolve
 from flashbench.revisions.fingerprint import contents_of
-from flashbench.revisions.many import Preparer
+from flashbench.revisions.preparer import Preparer
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from revisions.repository import Repository
 
 from flashbench.errors import Exit
 from flashbench.revisions import Revision, read, resolve
-from flashbench.revisions.many import Preparer
+from flashbench.revisions.preparer import Preparer
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def test_a_long_build_is_told_of(
     hanging: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While nothing gets ready, running builds are reported, but not waiting ones."""
-    monkeypatch.setattr("flashbench.revisions.many._SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr("flashbench.revisions.preparer._SILENCE_SECONDS", 0.2)
     told: list[Sequence[Revision]] = []
     asked = [resolve(hanging.root, text) for text in ("HEAD~1", "HEAD")]
     project = read(hanging.root)

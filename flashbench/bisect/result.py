@@ -75,7 +75,7 @@ class Cost:
 
 
 @dataclass
-class Found:
+class BisectResult:
     """answer: one sentence. candidates: places in the range; probability: that the culprit is among
     them, None if the answer is exact. notes: further caveats."""
 

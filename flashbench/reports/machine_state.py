@@ -13,7 +13,7 @@ _KINDS = {
 }
 
 
-def course(run: RunFile) -> Figure:
+def machine_state(run: RunFile) -> Figure:
     """A panel for each value read before and after the launches."""
     panels = []
     rows: list[list[str | float | int | None]] = []

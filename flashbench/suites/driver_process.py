@@ -27,7 +27,7 @@ class FailedError(Exception):
         self.status: Status = status
 
 
-class Driven:
+class DriverProcess:
     """One driver process. Use as a context manager: leaving it ends the process and its forks."""
 
     def __init__(self, checkout: Checkout, suite: Path, timeout: float) -> None:
@@ -59,7 +59,7 @@ class Driven:
         if "fatal" in started:
             raise NotMeasuredError(str(started["fatal"]))
 
-    def __enter__(self) -> "Driven":
+    def __enter__(self) -> "DriverProcess":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -18,8 +18,8 @@ from flashbench.errors import Exit, InvalidInputError
 from flashbench.revisions import WORKTREE, ledger, read, resolve
 from flashbench.revisions.built import seconds_of
 from flashbench.revisions.commits import commits_between, commits_of, known_commits
-from flashbench.revisions.many import Preparer
 from flashbench.revisions.prepare import prepare
+from flashbench.revisions.preparer import Preparer
 
 pytestmark = pytest.mark.slow
 
