@@ -31,11 +31,11 @@ def affordable_samples(
     return {name: max(2, min(wanted, int(seconds / each))) for name, each in sample_seconds.items()}
 
 
-def split_samples(samples: int, number: int = PASSES) -> list[int]:
+def split_samples(samples: int) -> list[int]:
     """Samples per pass, summing to `samples`; empty passes are left out.
 
     With two samples or more the number of passes is even, so every A/B has its B/A.
     """
-    number = min(number, samples)
+    number = min(PASSES, samples)
     number -= number % 2 if number > 1 else 0
     return [samples // number + (index < samples % number) for index in range(number)]

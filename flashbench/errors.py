@@ -54,7 +54,7 @@ class NotMeasuredError(FlashbenchError):
 
 
 class BudgetSpentError(NotMeasuredError):
-    """--budget pays for nothing: it was spent, or would be, before anything is measured."""
+    """--budget was spent, or would be, before anything is measured."""
 
 
 class UnprovenError(NotMeasuredError):

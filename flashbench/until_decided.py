@@ -97,9 +97,9 @@ def _paid_for(run: RunFile, budget: float, each: float) -> int:
 
 
 def out_of_reach(run: RunFile, report: Report, most: int, budget: float | None) -> str | None:
-    """A line if cases that show no change so far, were there none, would not be SAME within `most`
-    launches and the budget (device seconds, None: without a limit), by the spread of the run's
-    launches; with the tolerance that can be reached."""
+    """A line if `most` launches and the budget (device seconds, None: no limit) are too few, by the
+    spread of the run's launches, to call cases SAME that show no change so far, even if there is
+    none; it names the tolerance that can be reached."""
     limit = math.log1p(report.tolerance)
     spreads = {}
     for comparison, verdict in report.judged:

@@ -1,5 +1,5 @@
-"""What a worker process runs, and the server that workers are forked from: here the worker is given
-what loads built revisions."""
+"""Entry points of a worker process and of the server that forks workers. They pass in what loads
+built revisions."""
 
 from flashbench.measuring import fork_server, worker
 from flashbench.revisions.in_worker import RevisionsInWorker

@@ -12,7 +12,7 @@ from flashbench.files import remove_tree, replace_file
 from flashbench.revisions.revision import resolve
 
 _SCRIPTS = ("job.sh", "measure.sh")
-FETCH_SECONDS = 300  # that a machine which is shut down waits for its results to be fetched
+FETCH_SECONDS = 300  # that a machine waits for its results to be fetched before it shuts down
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class Order:
             if machine is not None:
                 sky.call(sky.down(machine.name), quiet=True)
                 self.tell(f"{machine.name} is removed")
-        finally:  # what was downloaded is delivered, with what the machine cost until now
+        finally:  # deliver what was downloaded, with the cost so far
             code, where = bring_home(record, status, self.tell)
             self.record = record.with_rent_until_now(code=code, measured_on=where)
             self.record.save()

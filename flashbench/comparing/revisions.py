@@ -25,8 +25,8 @@ from flashbench.until_decided import measure_pair
 class RevisionRequest:
     """What to compare. plan: without builds, and without their rule unless it completes the run
     file `resume`. tolerance: None for the file's, else what this machine can reach; budget: as it
-    was given, in seconds or money; usual_launches: nobody asked for as many as the plan has, and a
-    file with more is no other comparison."""
+    was given, in seconds or money; usual_launches: the plan's number is the default, so a file with
+    more launches is the same comparison."""
 
     a: str
     b: str

@@ -20,8 +20,8 @@ def chosen_tolerance(
     resumed: RunFile | None,
     tell: Tell,
 ) -> float:
-    """What is said, else the resumed file's, which a newer profile must not refuse, else the
-    default, or what the machine's profile says it can reach. tell: prints a line."""
+    """The tolerance that was given; else the resumed file's, even if the profile has changed since;
+    else the default, or what this machine can reach by its profile. tell: prints a line."""
     if said is not None:
         return said
     if resumed is not None and resumed.pair is not None:

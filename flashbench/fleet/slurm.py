@@ -198,7 +198,7 @@ def measure_on_slurm(
     where = {shard: (job, place, len(shards)) for place, shard in enumerate(shards)}
     states = _awaited(cluster, job, shards, how)
     run, wrong = parts.merge(plan)
-    # Their nodes are gone, and Slurm requeues only what asks for it. Sent once more, to any others.
+    # Their nodes are gone, and Slurm requeues only on request: submit them once more, to any nodes.
     lost = [shard for shard in shards if shard in wrong and states[shard].startswith(_NODE_LOST)]
     if lost:
         job = cluster.submit([commands[shards.index(shard)] for shard in lost])

@@ -116,8 +116,8 @@ def _parameters(function: Function) -> tuple[Parameter, ...]:
 
 
 def _others(function: Function) -> list[str]:
-    """Arguments after q, k and v, if they are required or switch the mask. Names of C++ may not be
-    bound, so up to the first that is left out arguments are given by place."""
+    """Arguments after q, k and v, if they are required or switch the mask. C++ parameter names may
+    not be bound, so arguments are positional up to the first that is omitted."""
     by_place, found = bool(function.parameters[0].type), []
     for one in _parameters(function):
         value = _value(one)

@@ -47,7 +47,7 @@ class Trial:
 
     @property
     def is_likely(self) -> bool:
-        """Whether it is worth a try without an edit: not a function of a test or benchmark."""
+        """Whether to try it without an edit: it is no function of a test or benchmark."""
         return not self.unknown and not self.function.is_aside
 
     def write_for_an_edit(self) -> None:

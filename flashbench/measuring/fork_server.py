@@ -30,8 +30,8 @@ _gaps: list[Any] = []  # of this process, kept
 
 def main(handle: int, work: Callable[[int], None], *, sweeps: bool = False) -> None:
     """Serve requests from the socket `handle` until the parent closes it. work: what each fork does
-    with its socket. sweeps: it forks one at a time, and ends what that one started, wherever it
-    went, before it reports its end."""
+    with its socket. sweeps: it forks one at a time, and before it reports the end of a fork, it
+    ends every process that the fork started."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)  # what the import prints, and how it fails, is in the first fork's output
     os.dup2(nowhere, 2)

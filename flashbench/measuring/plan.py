@@ -111,7 +111,7 @@ def candidate_order(names: Sequence[str], seed: int, launch: int) -> list[str]:
     return order[::-1] if launch % 2 else order
 
 
-def passes(count: int, seed: int, number: int = PASSES) -> list[list[int]]:
+def passes(count: int, seed: int) -> list[list[int]]:
     """Orders in which `count` candidates are measured: forward, then backward (A/B/B/A).
 
     Each pair of passes starts one candidate later, so none is always first or last; the seed
@@ -119,7 +119,7 @@ def passes(count: int, seed: int, number: int = PASSES) -> list[list[int]]:
     """
     start = random.Random(seed).randrange(count) if count else 0
     orders = []
-    for index in range(number):
+    for index in range(PASSES):
         first = start + index // 2
         order = [(first + place) % count for place in range(count)]
         orders.append(order if index % 2 == 0 else order[::-1])

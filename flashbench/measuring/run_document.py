@@ -29,7 +29,7 @@ _ALIKE = ("launches", "samples", "seed", "timeout_seconds", "budget_seconds", "s
 
 
 def unstarted_run(plan: Plan) -> RunFile:
-    """The file of a run whose first worker did not get ready: of its machine, the name is known."""
+    """The file of a run whose first worker did not start: only the machine's name is known."""
     device = "cuda" if may_be_gpu(plan.device) else "cpu"
     candidates = [*baselines(device, plan.backends, plan.operation), *plan.candidates]
     ready = Ready(

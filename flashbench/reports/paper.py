@@ -32,11 +32,11 @@ def require(what: str = "PDF and PNG") -> None:
         ) from None
 
 
-def draw(figure: Figure, form: Literal["pdf", "png"], columns: int = 2) -> bytes:
+def draw(figure: Figure, form: Literal["pdf", "png"]) -> bytes:
     """The figure as a file."""
     metadata = {"CreationDate": None} if form == "pdf" else {"Software": None}
     out = io.BytesIO()
-    sheet(figure, columns).savefig(out, format=form, dpi=_DPI, metadata=metadata)
+    sheet(figure).savefig(out, format=form, dpi=_DPI, metadata=metadata)
     return out.getvalue()
 
 

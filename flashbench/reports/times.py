@@ -27,7 +27,7 @@ def candidates(data: LaunchData) -> tuple[str, ...]:
     return tuple(c.name for c in sorted(run.candidates, key=lambda one: one.baseline))
 
 
-def distributions(report: Report, data: LaunchData, name: str = "distributions") -> Figure:
+def distributions(report: Report, data: LaunchData) -> Figure:
     """A panel a case, a row a candidate: the histogram of all samples, below it each launch."""
     names = candidates(data)
     chosen = _chosen(report, data)
@@ -45,7 +45,13 @@ def distributions(report: Report, data: LaunchData, name: str = "distributions")
         "edge."
     )
     return Figure(
-        name, "Distribution of the times", caption, panels, names, _quantile_data(data), notes
+        "distributions",
+        "Distribution of the times",
+        caption,
+        panels,
+        names,
+        _quantile_data(data),
+        notes,
     )
 
 

@@ -143,7 +143,7 @@ class AsvPair:
         return values
 
     def _skips(self, name: str, case: SuiteCase, ready: list[str]) -> bool:
-        """Whether this side skips the case too: the suite means it, and no revision is at fault."""
+        """Whether this side skips the case too: then the suite intends it, at either revision."""
         try:
             if name not in ready:
                 self._set_up(name, case)

@@ -61,7 +61,7 @@ def report_suite(
 
 
 def open_cases(run: SuiteRun) -> list[SuiteCase]:
-    """The cases that are neither decided nor hopeless; of those never measured all."""
+    """The cases that are neither decided nor hopeless, and all that were never measured."""
     results = _by_case(run)
     cases = _judged(run, results)
     comparisons = _compared(run, cases, results, run.tolerance, 1 - run.confidence)

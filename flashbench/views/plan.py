@@ -38,7 +38,7 @@ def document(found: Forecast) -> Document:
 
 
 def line(found: Forecast, *, named: bool = False) -> str:
-    """The plan in one line, for commands that print it before they start. named: with where."""
+    """The plan in one line, for commands that print it before they start. named: with machine."""
     parts = [found.what]
     for part in found.parts:
         if part.name == "builds" and part.count:

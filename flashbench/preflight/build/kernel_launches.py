@@ -67,7 +67,7 @@ class Asked:
         for text in self._texts:
             asked_for = [shared.kernels for shared in sizes_of(text) if not shared.is_launch]
             found += asked_for
-            # In a macro, or without its comma: nothing here tells for which kernel.
+            # In a macro, or without its comma: the kernel is unknown.
             found += [frozenset()] * (_mentions(text.code) > len(asked_for))
         return found
 

@@ -1,4 +1,4 @@
-"""Functions that files declare and define, with namespaces and parameters as far as text tells."""
+"""Functions that files declare and define, with namespaces and parameters if the text has them."""
 
 import re
 from collections.abc import Iterator

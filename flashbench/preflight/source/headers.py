@@ -39,7 +39,7 @@ def missing_header(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
     """Find an include that nothing satisfies: no file, no installed package, no generator.
 
     In angle brackets, with a folder that the tree lacks, it belongs to another project; in quotes
-    it does so only if a build file tells of one that may have it.
+    only if a build file names one that may have it.
     """
     search, doubts = search_path_of(tree), list[str]()
     unanswered, below = list[tuple[str, Include]](), dict[str, list[tuple[str, Include]]]()

@@ -78,7 +78,7 @@ def folder_of_cmake(tree: SourceTree, file: str, name: str) -> str:
 
 
 def add_to_build(tree: SourceTree, unit: str) -> str:
-    """The command that adds a unit beside the nearest that a build file names in a line alone."""
+    """The command that adds a unit after the nearest one with a line of its own in a build file."""
 
     def apart(one: Listed) -> int:
         return len(PurePosixPath(os.path.relpath(unit, base_of(tree, one[0]) / one[1])).parts)

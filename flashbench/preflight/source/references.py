@@ -93,7 +93,7 @@ def _entries(tree: SourceTree) -> Iterator[Reference]:
     command = " ".join(project.build or ()) if project is not None else ""
     files = list(_of_command(tree, command))
     yield from (Reference(_BUILD, "", file) for file in files)
-    if not any(map(is_build, files)):  # no command, or one that tells nothing
+    if not any(map(is_build, files)):  # no command, or one that names no file
         kinds = ("setup.py", "CMakeLists.txt", "meson.build")
         yield from (Reference(file, "", file) for file in kinds if is_or_was(tree, file))
     for file in ("setup.py", "pyproject.toml"):

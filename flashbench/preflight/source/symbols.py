@@ -82,7 +82,7 @@ def _search(tree: SourceTree, reported: set[str]) -> Iterator[Finding | CannotCh
     if not binding and not build.units:
         if tree.units:
             yield CannotCheck(
-                "no unit is known to bind functions, and no build file tells which are compiled: "
+                "no unit is known to bind functions, and no build file says which are compiled: "
                 "--level build links them"
             )
         return
