@@ -58,7 +58,7 @@ def command(wanted: str | None) -> int:
     found = [one for one in functions(tree) if wanted in (None, one.spec)]
     if not found:
         return _nothing(wanted, has_asv(tree))
-    found.sort(key=lambda one: (one.is_aside, bool(unknown(one))))  # the rest is in order
+    found.sort(key=lambda one: (one.is_test_or_example, bool(unknown(one))))  # the rest is in order
     with Checker() as checker:
         first, *others = (Trial(root, one, build_of(tree, one), checker) for one in found[:_TRIED])
         for trial in (first, *others):

@@ -18,7 +18,7 @@ _PLAIN = re.compile(
 _BACKWARD = re.compile(r"backward|bwd|(^|_)grad", re.IGNORECASE)
 # Decorators of functions that run on a device: Python cannot call them.
 _ON_DEVICE = re.compile(r"(triton|gluon|cute|cuda|numba\.cuda|T)\.")
-_ASIDE = re.compile(
+_TEST_OR_EXAMPLE = re.compile(
     r"(^|/)(tests?|bench(mark)?s?|docs?|examples?|scripts?|third_party|\.[^/]*)/|(^|/)(test_[^/]*|"
     r"[^/]*_test|conftest|setup|bench[^/]*|ref(erence)?[^/]*)\.py$",
     re.IGNORECASE,
@@ -71,15 +71,15 @@ class Function:
         return f"{self.module + ':' if self.module else ''}{self.name}({words})"
 
     @property
-    def is_aside(self) -> bool:
-        return bool(_ASIDE.search(self.file))
+    def is_test_or_example(self) -> bool:
+        return bool(_TEST_OR_EXAMPLE.search(self.file))
 
     @property
     def rank(self) -> tuple[int, ...]:
         """Sorts likelier functions first: outside test and example folders, forward, in Python,
         not a reference, with a typical name, public, near the root."""
         return (
-            self.is_aside,
+            self.is_test_or_example,
             bool(_BACKWARD.search(self.name)),
             not self.module,
             bool(_PLAIN.search(self.name)),

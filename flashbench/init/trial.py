@@ -48,7 +48,7 @@ class Trial:
     @property
     def is_likely(self) -> bool:
         """Whether to try it without an edit: it is no function of a test or benchmark."""
-        return not self.unknown and not self.function.is_aside
+        return not self.unknown and not self.function.is_test_or_example
 
     def write_for_an_edit(self) -> None:
         """Write the files without a try: cases are those that the adapter does not refuse."""
