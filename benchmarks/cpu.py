@@ -19,7 +19,7 @@ class Seconds:
     """Time of a call, one sample a launch: the median of its samples."""
 
     version = names.VERSION
-    unit = names.UNITS[names.SECONDS]
+    unit = names.OURS["cpu.Seconds.track_seconds"].unit
     params = (CASES, [suite.KERNEL, suite.SDPA])
     param_names = names.PARAMETERS
 
@@ -31,7 +31,7 @@ class Ratio:
     """Time of the kernel as a multiple of SDPA's, one sample a launch."""
 
     version = names.VERSION
-    unit = names.UNITS[names.RATIO]
+    unit = names.OURS["cpu.Ratio.track_ratio"].unit
     params = (CASES, [suite.KERNEL])
     param_names = names.PARAMETERS
 

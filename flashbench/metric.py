@@ -2,27 +2,32 @@
 
 from typing import NamedTuple
 
-UNIT = "seconds"  # per call, for every metric
+UNIT = "seconds"  # per call
 
 
 class Metric(NamedTuple):
-    """name: in files and flags; label: in tables; devices: where it can be measured."""
+    """name: in files and flags; label: in tables; devices: where it can be measured; default_on:
+    where it decides unless another is named; unit: of a call's number."""
 
     name: str
     label: str
     devices: tuple[str, ...]
+    default_on: tuple[str, ...] = ()
+    unit: str = UNIT
 
 
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("wall", "eager wall time", ("cpu", "cuda")),
-        Metric("gpu_warm", "GPU time, warm L2", ("cuda",)),
+        Metric("wall", "eager wall time", ("cpu", "cuda"), default_on=("cpu",)),
+        Metric("gpu_warm", "GPU time, warm L2", ("cuda",), default_on=("cuda",)),
         Metric("gpu_cold", "GPU time, cold L2", ("cuda",)),
         Metric("graph", "CUDA graph replay", ("cuda",)),
     )
 }
-DEFAULT_METRIC = {"cpu": "wall", "cuda": "gpu_warm"}
+DEFAULT_METRIC = {device: one.name for one in METRICS.values() for device in one.default_on}
+_PLACES = {"cpu": "on the CPU", "cuda": "on a GPU"}
+DEFAULTS = ", ".join(f"{name} {_PLACES[device]}" for device, name in DEFAULT_METRIC.items())
 
 
 def metric_of(device: str, metric: str | None = None) -> str:

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flashbench.cli.grid_options import grid_options
 from flashbench.cli.measuring import pair_of, plan_options, tell
 from flashbench.cli.options import (
     JOINT,
     build_options,
+    candidate_option,
     confidence_option,
     effort_options,
     force_option,
-    grid_options,
     launches_option,
     processes_options,
     run_file_options,
@@ -44,10 +45,9 @@ if TYPE_CHECKING:
     "exact binomial test at 5 %), 2 usage, 4 not measured. Defaults: "
     "[tool.flashbench.aa] of pyproject.toml.",
 )
-@click.option(
-    "--candidate",
-    metavar="MODULE:FUNCTION",
-    help="What to compare with itself.  [default: the callable of [tool.flashbench.project], "
+@candidate_option(
+    "MODULE:FUNCTION",
+    "What to compare with itself.  [default: the callable of [tool.flashbench.project], "
     "built from the working tree; without that table flashbench:attention]",
 )
 @click.option(
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 @tolerance_option()
 @confidence_option(JOINT)
 @run_file_options("aa", "Resume the run file of an earlier `aa`, or print its table again.")
-@force_option
+@force_option()
 @click.option(
     "--save",
     is_flag=True,

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.building import preparer_of
+from flashbench.cli.grid_options import grid_options
 from flashbench.cli.measuring import plan_options, tell
 from flashbench.cli.options import (
     build_options,
     effort_options,
+    exit_zero_option,
     force_option,
-    grid_options,
     jobs_option,
     launches_option,
+    machine_option,
+    metric_option,
+    output_option,
     processes_options,
     results_option,
 )
@@ -25,7 +29,6 @@ from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
 from flashbench.measuring.same_plan import continued
-from flashbench.metric import METRICS
 from flashbench.revisions.project import processes_for
 
 if TYPE_CHECKING:
@@ -54,29 +57,19 @@ if TYPE_CHECKING:
 )
 @grid_options
 @launches_option(6)
-@click.option(
-    "--metric",
-    "metrics",
-    type=click.Choice(METRICS),
-    multiple=True,
-    help="Repeatable.  [default: the one of the device's verdicts]",
-)
+@metric_option("Repeatable.  [default: the one of the device's verdicts]", many=True)
 @effort_options
-@jobs_option
+@jobs_option()
 @processes_options
 @build_options()
-@click.option(
-    "--machine", help="This machine's name in the history  [default: asv's, else the host's]."
-)
+@machine_option("This machine's name in the history  [default: asv's, else the host's].")
 @results_option
-@click.option("--exit-zero", is_flag=True, help="Exit 0 once the measurements are saved.")
-@click.option(
-    "-o",
-    "--output",
-    type=PathType(folder=False),
-    help="The run file; resumed if it has the same plan.  [default: backfill-<date>-<time>.json]",
+@exit_zero_option("Exit 0 once the measurements are saved.")
+@output_option(
+    "The run file; resumed if it has the same plan.  [default: backfill-<date>-<time>.json]",
+    PathType(folder=False),
 )
-@force_option
+@force_option()
 def command(revisions: tuple[str, ...], **options: Any) -> int:
     """Measure commits against the baseline and each other, and add them to the history.
 

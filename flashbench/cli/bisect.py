@@ -11,6 +11,7 @@ import click
 
 from flashbench import defaults
 from flashbench.cli.building import preparer_of
+from flashbench.cli.grid_options import grid_options
 from flashbench.cli.measuring import (
     DECIDES_BISECTION,
     cases_to_bisect,
@@ -22,18 +23,20 @@ from flashbench.cli.measuring import (
 )
 from flashbench.cli.options import (
     build_options,
+    case_option,
     confidence_option,
     effort_options,
     first_parent_option,
-    grid_options,
+    force_option,
+    jobs_option,
     launches_option,
     metric_option,
     processes_options,
+    stage_option,
     table_options,
     tolerance_option,
 )
 from flashbench.cli.output import deliver
-from flashbench.cli.parameter_types import Count
 from flashbench.cli.settings import SettingsCommand
 from flashbench.cost.money import Money
 from flashbench.errors import NotMeasuredError
@@ -62,19 +65,9 @@ if TYPE_CHECKING:
     metavar="REV",
     help="The revision that is broken or slower.",
 )
-@click.option(
-    "--for",
-    "purpose",
-    type=click.Choice(["build", "load", "correct", "speed"]),
-    required=True,
-    help="What broke.",
-)
-@click.option(
-    "--case",
-    "cases",
-    multiple=True,
-    metavar="CASE",
-    help="A case as in tables, b1-h8-q512-d64-fp16-full-cpu; instead of a grid, or with --for "
+@stage_option("purpose", ["build", "load", "correct", "speed"], "What broke.")
+@case_option(
+    "A case as in tables, b1-h8-q512-d64-fp16-full-cpu; instead of a grid, or with --for "
     "correct instead of small cases. Repeatable.",
 )
 @grid_options
@@ -87,21 +80,15 @@ if TYPE_CHECKING:
 @click.option(
     "--quick", is_flag=True, help="Only halve; do not try all later commits. Not for speed."
 )
-@click.option(
-    "-j",
-    "--jobs",
-    type=Count(1, 256),
-    help="Builds at once; for speed they may include commits that turn out not to be needed, and "
+@jobs_option(
+    "Builds at once; for speed they may include commits that turn out not to be needed, and "
     "never run during a launch.  [default: cores, 4 at most; for speed 1]",
 )
 @processes_options
 @build_options()
 @click.option("--resume", is_flag=True, hidden=True)  # as without it, since files are kept
-@click.option(
-    "--force",
-    is_flag=True,
-    help="For speed: measure from scratch instead of reusing launches of the same earlier "
-    "bisection.",
+@force_option(
+    "For speed: measure from scratch instead of reusing launches of the same earlier bisection.",
 )
 @table_options
 @click.pass_context

@@ -8,7 +8,14 @@ import click
 
 from flashbench.cli.building import preparer_of
 from flashbench.cli.measuring import tell
-from flashbench.cli.options import build_options, first_parent_option, jobs_option, table_options
+from flashbench.cli.options import (
+    build_options,
+    case_option,
+    first_parent_option,
+    jobs_option,
+    stage_option,
+    table_options,
+)
 from flashbench.cli.output import deliver
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
@@ -26,21 +33,15 @@ if TYPE_CHECKING:
     "The cache: $FLASHBENCH_CACHE.",
 )
 @click.argument("revisions", nargs=-1, metavar="REV|A..B|. ...")
-@jobs_option
-@click.option(
-    "--for",
+@jobs_option()
+@stage_option(
     "stage",
-    type=click.Choice(["build", "load", "correct"]),
-    default="correct",
-    show_default=True,
-    help="How far to check: it builds, its callable imports, it is correct on small cases.",
+    ["build", "load", "correct"],
+    "How far to check: it builds, its callable imports, it is correct on small cases.",
+    "correct",
 )
-@click.option(
-    "--case",
-    "cases",
-    multiple=True,
-    metavar="CASE",
-    help="For correct: check this case instead of small ones, such as "
+@case_option(
+    "For correct: check this case instead of small ones, such as "
     "b1-h8-q512-d128-fp16-full-cuda. Repeatable.",
 )
 @build_options("--timeout", "--retry")

@@ -9,6 +9,7 @@ import click
 
 from flashbench.cli.cloud_plan import effect_of_limits, forecast_there, plan_lines
 from flashbench.cli.measuring import tell
+from flashbench.cli.options import dry_run_option, no_wait_option
 from flashbench.cli.parameter_types import Count, Dollars, Duration, PathType
 from flashbench.cli.settings import SettingsCommand
 from flashbench.cloud.sky import GPUS
@@ -126,8 +127,8 @@ class _Run(SettingsCommand):
 )
 @click.option("--no-preflight", is_flag=True, help="Skip preflight on this side.")
 @click.option("--no-gate", is_flag=True, help="Do not gate the new revision before `compare`.")
-@click.option("--no-wait", is_flag=True, help="Start the job and return.")
-@click.option("--dry-run", is_flag=True, help="Show task, commands, limits, price; start nothing.")
+@no_wait_option("Start the job and return.")
+@dry_run_option("Show task, commands, limits, price; start nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Rent without asking.")
 @click.option("--part", is_flag=True, hidden=True)  # of a command for several machines
 @click.pass_context

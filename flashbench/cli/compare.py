@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench import defaults
+from flashbench.cli.grid_options import grid_options
 from flashbench.cli.measuring import refuse_given, tell
 from flashbench.cli.options import (
     ARRANGEMENT,
@@ -14,14 +15,14 @@ from flashbench.cli.options import (
     arrangement_options,
     build_options,
     effort_options,
+    exit_zero_option,
     force_option,
-    grid_options,
+    launches_option,
     processes_options,
     report_options,
     run_file_options,
 )
 from flashbench.cli.output import arranged, deliver, rules_of, wants_times
-from flashbench.cli.parameter_types import Count
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.revisions import WORKTREE
@@ -37,9 +38,9 @@ _OF_FILES |= {*RULE, *ARRANGEMENT}
 _REPORTS = ("markdown", "json", "github", "junit")
 
 
-def _launches(context: click.Context, _: click.Parameter, value: int | None) -> int:
+def _launches(context: click.Context) -> int:
     """The default depends on --budget, which is declared, and so processed, before."""
-    return value or defaults.most_launches(budget=context.params["budget"] is not None)
+    return defaults.most_launches(budget=context.params["budget"] is not None)
 
 
 @click.command(
@@ -68,14 +69,13 @@ def _launches(context: click.Context, _: click.Parameter, value: int | None) -> 
 @click.option(
     "--allow", type=click.Choice(ALLOWABLE), multiple=True, help="Let this pass; repeatable."
 )
-@click.option("--exit-zero", is_flag=True, help="Exit 0 regardless of the verdicts.")
+@exit_zero_option("Exit 0 regardless of the verdicts.")
 @grid_options
 @effort_options
-@click.option(
-    "--launches",
-    type=Count(2, 10_000),
-    callback=_launches,
-    help="At most, per case.  [default: 40, or with --budget what it pays for, up to 200]",
+@launches_option(
+    _launches,
+    "At most, per case.  [default: 40, or with --budget what it pays for, up to 200]",
+    least=2,
 )
 @run_file_options("compare", "Resume the run file of an earlier comparison of the same revisions.")
 @click.option(
@@ -97,7 +97,7 @@ def _launches(context: click.Context, _: click.Parameter, value: int | None) -> 
     help="Two revisions: measure these tests with pytest-benchmark, as tests/bench.py::test_x; "
     "repeatable.",
 )
-@force_option
+@force_option()
 @processes_options
 @build_options()
 @click.pass_context

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from flashbench.cli.grid_options import GRID
 from flashbench.cli.measuring import plan_options, refuse_given, said_tolerance, tell
-from flashbench.cli.options import EFFORT, GRID, PROCESSES, RULE
+from flashbench.cli.options import EFFORT, PROCESSES, RULE
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import resumed_plan, run_file, tell_end
 from flashbench.errors import InvalidInputError

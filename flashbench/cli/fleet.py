@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.measuring import is_given, tell
-from flashbench.cli.options import ARRANGEMENT, together
+from flashbench.cli.options import ARRANGEMENT, dry_run_option, no_wait_option, together
 from flashbench.cli.parameter_types import Count
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metrics_of
@@ -71,8 +71,8 @@ fleet_options = together(
         metavar="NAME[=VALUE]",
         help="Any other long option of sbatch, e.g. account=me, cpus-per-task=8; repeatable.",
     ),
-    click.option("--dry-run", is_flag=True, help="With --slurm: print the script, submit nothing."),
-    click.option("--no-wait", is_flag=True, help="With --slurm: print the job ID and exit."),
+    dry_run_option("With --slurm: print the script, submit nothing."),
+    no_wait_option("With --slurm: print the job ID and exit."),
     # For a task that `run` started itself: resume the part's file, no table, no advice.
     click.option("--child", is_flag=True, hidden=True),
 )

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from flashbench.cli.building import how_to_build
+from flashbench.cli.grid_options import grid_options
 from flashbench.cli.measuring import plan_options, rate_of, tell
 from flashbench.cli.options import (
     JOINT,
@@ -15,7 +16,6 @@ from flashbench.cli.options import (
     effort_options,
     force_option,
     format_options,
-    grid_options,
     launches_option,
     metric_option,
     run_file_option,
@@ -64,7 +64,7 @@ _DEFAULT_SPEEDS = (0.5, 1.0)
 @effort_options
 @build_options()
 @run_file_option("gate")
-@force_option
+@force_option()
 @format_options
 def command(revision: str, **options: Any) -> int:
     """Does it build, fit, compute correctly, and run fast enough?

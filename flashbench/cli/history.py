@@ -8,7 +8,10 @@ import click
 
 from flashbench.cli.options import (
     all_parents_option,
+    case_option,
     confidence_option,
+    exit_zero_option,
+    machine_option,
     metric_option,
     results_option,
     table_options,
@@ -31,14 +34,11 @@ if TYPE_CHECKING:
     "Defaults: [tool.flashbench.history] of pyproject.toml.",
 )
 @click.argument("revisions", metavar="[REV-RANGE]", required=False)
-@click.option("--machine", help="Only this machine.")
-@click.option(
-    "--case",
-    "cases",
-    multiple=True,
-    metavar="PATTERN",
-    help="Only series whose case, or benchmark with parameters, contains this text or matches this "
+@machine_option()
+@case_option(
+    "Only series whose case, or benchmark with parameters, contains this text or matches this "
     "pattern (* and ?); repeatable.",
+    "PATTERN",
 )
 @metric_option("Only this metric.")
 @tolerance_option()
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @all_parents_option
 @click.option("--baselines", is_flag=True, help="Include the baselines.")
 @results_option
-@click.option("--exit-zero", is_flag=True, help="Exit 0 once the table is printed.")
+@exit_zero_option("Exit 0 once the table is printed.")
 @table_options
 def command(
     revisions: str | None,

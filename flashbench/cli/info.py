@@ -11,6 +11,7 @@ import msgspec
 from flashbench import source_hash
 from flashbench.case import DTYPES
 from flashbench.cli.measuring import tell
+from flashbench.cli.options import format_option
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.extension import BuildInfo, Kernel, build_info, cpu_peaks, kernels, load
 from flashbench.measuring.forks import GPU_DRIVERS
@@ -22,9 +23,7 @@ CUDA_DTYPES = ("fp16", "bf16")  # the units that csrc/cuda has
 
 
 @click.command()
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@format_option(["text", "json"], name="form")
 @click.option(
     "--peak",
     is_flag=True,

@@ -11,7 +11,8 @@ import click
 from click.core import ParameterSource
 
 from flashbench import operations
-from flashbench.cli.options import GRID, PROCESSES, RULE
+from flashbench.cli.grid_options import GRID
+from flashbench.cli.options import PROCESSES, RULE
 from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError
 from flashbench.machine import device_of, name_of

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from flashbench.cli.measuring import tell
+from flashbench.cli.options import force_option, output_option
 from flashbench.cli.parameter_types import PathType
 from flashbench.errors import Exit, InvalidInputError
 
@@ -16,14 +17,12 @@ from flashbench.errors import Exit, InvalidInputError
     "`compare` calls their cases NOT MEASURED); 2 they cannot be merged.",
 )
 @click.argument("parts", metavar="PART...", nargs=-1, required=True, type=PathType())
-@click.option(
-    "-o",
-    "--output",
+@output_option(
+    "The run file to write; an existing one must be contained in the parts.",
+    PathType(folder=False),
     required=True,
-    type=PathType(folder=False),
-    help="The run file to write; an existing one must be contained in the parts.",
 )
-@click.option("--force", is_flag=True, help="Replace a run file that has other results.")
+@force_option("Replace a run file that has other results.")
 def command(parts: tuple[Path, ...], output: Path, force: bool) -> int:
     """Join the run files of the shards of one run into one run file.
 

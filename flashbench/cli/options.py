@@ -1,12 +1,10 @@
 """The options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import click
 
-from flashbench import defaults, operations
-from flashbench.callables import LAYOUTS, MASK_REQUESTS
-from flashbench.case import DTYPES
+from flashbench import defaults
 from flashbench.cli.parameter_types import (
     BudgetType,
     Count,
@@ -16,9 +14,7 @@ from flashbench.cli.parameter_types import (
     PathType,
 )
 from flashbench.cli.report_file import ReportFile
-from flashbench.errors import InvalidInputError
-from flashbench.metric import METRICS
-from flashbench.operations.chosen import chosen
+from flashbench.metric import DEFAULTS, METRICS
 
 TABLES = ("text", "markdown", "csv", "json")
 FORMATS = (*TABLES, "github", "junit")
@@ -26,13 +22,13 @@ FORMATS = (*TABLES, "github", "junit")
 VERDICTS = ("FASTER", "SLOWER", "FASTER?", "SLOWER?", "SAME", "UNDECIDED", "WRONG", "NOT MEASURED")
 
 # Parameters of the options below, for commands that refuse some of them.
-GRID = frozenset({"operation", "presets", "shapes", "dtypes", "causal", "layout", "device"})
 EFFORT = frozenset({"samples", "min_sample", "threads", "seed"})
 RULE = frozenset({"metric", "tolerance", "confidence"})
 PROCESSES = frozenset({"processes", "workers"})
 
 Command = Callable[..., int]
 Option = Callable[[Command], Command]
+Default = Callable[[click.Context], int]
 
 
 def together(*options: Option) -> Option:
@@ -46,83 +42,16 @@ def together(*options: Option) -> Option:
     return add
 
 
-def _shapes(
-    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Refuse an invalid shape before anything is built or read."""
-    try:
-        operation = operations.named(context.params["operation"])
-        for text in texts:
-            operation.parse(text)
-    except InvalidInputError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
-    return texts
+def candidate_option(metavar: str, help: str, *, many: bool = False) -> Option:
+    """What is measured."""
+    name = "candidates" if many else "candidate"
+    return click.option("--candidate", name, multiple=many, metavar=metavar, help=help)
 
 
-def _operation(context: click.Context, parameter: click.Parameter, name: str | None) -> str:
-    """Refuse an unknown operation before its shapes are read."""
-    try:
-        return chosen(name, of_revisions=context.info_name != "run")
-    except InvalidInputError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
+def case_option(help: str, metavar: str = "CASE") -> Option:
+    """Cases by their names; repeatable."""
+    return click.option("--case", "cases", multiple=True, metavar=metavar, help=help)
 
-
-# Cases and device.
-grid_options = together(
-    click.option(
-        "--operation",
-        metavar="NAME",
-        is_eager=True,
-        callback=_operation,
-        help=f"What is computed: {', '.join(operations.BUILT_IN)}, or module:name of your own.  "
-        "[default: that of [tool.flashbench.project], else attention]",
-    ),
-    click.option(
-        "--preset",
-        "presets",
-        metavar="NAME",
-        multiple=True,
-        help=f"Shapes to measure; for attention: {', '.join(operations.ATTENTION.presets)}; "
-        "repeatable.  [default: headline]",
-    ),
-    click.option(
-        "--shape",
-        "shapes",
-        multiple=True,
-        callback=_shapes,
-        metavar="SHAPE",
-        help="1,8,512,64 or b1-h8-g2-q512-k1024-d64; for other operations rows=1024,4096,dim=4096.",
-    ),
-    click.option(
-        "--dtype",
-        "dtypes",
-        type=click.Choice(DTYPES),
-        multiple=True,
-        help="Repeatable.  [default: fp32, fp16, bf16 on cpu; fp16, bf16 on cuda]",
-    ),
-    click.option(
-        "--causal",
-        type=click.Choice(MASK_REQUESTS),
-        default="both",
-        show_default=True,
-        help="With the causal mask, without it, or both; or aligned at the bottom right.",
-    ),
-    click.option(
-        "--layout",
-        type=click.Choice(LAYOUTS),
-        default=LAYOUTS[0],
-        show_default=True,
-        help="Order of q, k, v in memory: bshd is (batch, length, heads, head dim). They are "
-        "passed as views in the usual order.",
-    ),
-    click.option(
-        "--device",
-        type=click.Choice(["auto", "cpu", "cuda"]),
-        default="auto",
-        show_default=True,
-        help="auto: cuda if there is one.",
-    ),
-)
 
 hourly_rate_option = click.option(
     "--hourly-rate",
@@ -139,6 +68,13 @@ seed_option = click.option(
     show_default=True,
     help="Of the inputs, and of the order in which cases and candidates are measured.",
 )
+
+
+def timeout_option(help: str, default: str) -> Option:
+    """The time-out of a step."""
+    kind = Duration()
+    return click.option("--timeout", type=kind, default=default, show_default=True, help=help)
+
 
 # Samples, threads, seed, budget and time-out.
 effort_options = together(
@@ -162,12 +98,8 @@ effort_options = together(
         help="Device time to spend, or money, with builds and their checks: 60s, 10m, 0.50usd; a "
         "hard stop.",
     ),
-    click.option(
-        "--timeout",
-        type=Duration(),
-        default=f"{defaults.TIMEOUT_SECONDS:g}s",
-        show_default=True,
-        help="For one candidate's check, or one block of its samples.",
+    timeout_option(
+        "For one candidate's check, or one block of its samples.", f"{defaults.TIMEOUT_SECONDS:g}s"
     ),
     hourly_rate_option,
 )
@@ -188,10 +120,19 @@ def build_options(timeout: str = "--build-timeout", retry: str = "--retry-build"
     )
 
 
-# For commands that build many commits.
-jobs_option = click.option(
-    "-j", "--jobs", type=Count(1, 256), help="Builds at once.  [default: cores, 4 at most]"
-)
+def jobs_option(help: str = "Builds at once.  [default: cores, 4 at most]") -> Option:
+    """For commands that build many commits."""
+    return click.option("-j", "--jobs", type=Count(1, 256), help=help)
+
+
+def stage_option(
+    name: str, choices: Sequence[str], help: str, default: str | None = None
+) -> Option:
+    """What a build is checked for; name: of the parameter; required without a default."""
+    kind, required = click.Choice(choices), default is None
+    return click.option(
+        "--for", name, type=kind, default=default, required=required, show_default=True, help=help
+    )
 
 
 workers_option = click.option(
@@ -217,11 +158,27 @@ processes_options = together(
 
 
 def launches_option(
-    default: int, help: str = "Processes that measure each case.", *, least: int = 1
+    default: int | Default,
+    help: str = "Processes that measure each case.",
+    *,
+    least: int = 1,
 ) -> Option:
-    """The number of launches."""
+    """The number of launches. default: perhaps a function of the options declared before."""
     count = Count(least, 10_000)
-    return click.option("--launches", type=count, default=default, show_default=True, help=help)
+    fixed, chosen = (None, default) if callable(default) else (default, lambda context: default)
+    return click.option(
+        "--launches",
+        type=count,
+        default=fixed,
+        show_default=True,
+        callback=lambda context, _, value: value or chosen(context),
+        help=help,
+    )
+
+
+def resume_option(help: str) -> Option:
+    """The run file to complete."""
+    return click.option("--resume", type=PathType(folder=False), metavar="FILE", help=help)
 
 
 def run_file_option(of: str) -> Option:
@@ -238,16 +195,23 @@ def run_file_options(of: str, resume: str) -> Option:
     """For commands that measure two builds. of: the command; resume: help of --resume."""
     return together(
         run_file_option(of),
-        click.option("--resume", type=PathType(folder=False), metavar="FILE", help=resume),
+        resume_option(resume),
     )
 
 
-force_option = click.option(
-    "--force",
-    is_flag=True,
-    help="Replace an existing run file. Without it, one with the same plan is resumed and any "
-    "other is refused.",
-)
+def force_option(
+    help: str = "Replace an existing run file. Without it, one with the same plan is resumed and "
+    "any other is refused.",
+) -> Option:
+    """Replace what exists."""
+    return click.option("--force", is_flag=True, help=help)
+
+
+def machine_option(help: str = "Only this machine.") -> Option:
+    """A machine's name in the history."""
+    return click.option("--machine", help=help)
+
+
 # For commands that read or write the history.
 results_option = click.option(
     "--results",
@@ -265,14 +229,40 @@ all_parents_option = click.option(
     "for its branch.",
 )
 
+
+def format_option(
+    choices: Sequence[str], help: str | None = None, name: str = "output_format"
+) -> Option:
+    """How to print the result; the first choice is the default. name: of the parameter."""
+    kind = click.Choice(choices)
+    return click.option(
+        "--format", name, type=kind, default=choices[0], show_default=True, help=help
+    )
+
+
+def output_option(help: str, kind: PathType | None = None, *, required: bool = False) -> Option:
+    """Where to write. kind: by default a report."""
+    return click.option("-o", "--output", type=kind or ReportFile(), required=required, help=help)
+
+
+def exit_zero_option(help: str) -> Option:
+    """Let the exit code not depend on the result."""
+    return click.option("--exit-zero", is_flag=True, help=help)
+
+
+def dry_run_option(help: str) -> Option:
+    """Show what would be started."""
+    return click.option("--dry-run", is_flag=True, help=help)
+
+
+def no_wait_option(help: str) -> Option:
+    """Return once a job is started."""
+    return click.option("--no-wait", is_flag=True, help=help)
+
+
 # For a table without a gate.
 table_options = together(
-    click.option(
-        "--format", "output_format", type=click.Choice(TABLES), default="text", show_default=True
-    ),
-    click.option(
-        "-o", "--output", type=ReportFile(), help="Write the table there instead of to stdout."
-    ),
+    format_option(TABLES), output_option("Write the table there instead of to stdout.")
 )
 
 # For a table of cases: which rows and columns, in what order.
@@ -301,9 +291,10 @@ arrangement_options = together(
 )
 
 
-def metric_option(help: str) -> Option:
+def metric_option(help: str, *, many: bool = False) -> Option:
     """The metric of a verdict, or of what is shown."""
-    return click.option("--metric", type=click.Choice(METRICS), help=help)
+    name = "metrics" if many else "metric"
+    return click.option("--metric", name, type=click.Choice(METRICS), multiple=many, help=help)
 
 
 def tolerance_option(
@@ -323,7 +314,7 @@ def confidence_option(help: str, default: str = f"{defaults.CONFIDENCE:.0%}") ->
 JOINT = "Joint confidence of all intervals in the table."
 # The decision rule of verdicts.
 decision_options = together(
-    metric_option("Time to judge by.  [default: wall on the CPU, gpu_warm on a GPU]"),
+    metric_option(f"Time to judge by.  [default: {DEFAULTS}]"),
     click.option(
         "--against",
         type=click.Choice(("sdpa", "best")),
@@ -337,21 +328,14 @@ decision_options = together(
 
 # For a table of verdicts: where it goes.
 format_options = together(
-    click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(FORMATS),
-        default="text",
-        show_default=True,
-        help="How to print the table. `github`: log annotations, and the table in the job summary; "
+    format_option(
+        FORMATS,
+        "How to print the table. `github`: log annotations, and the table in the job summary; "
         "`junit`: one test case per row.",
     ),
-    click.option(
-        "-o",
-        "--output",
-        type=ReportFile(),
-        help="Write the table there instead of to stdout; with `github`, also write a table that "
-        "fits a comment.",
+    output_option(
+        "Write the table there instead of to stdout; with `github`, also write a table that fits a "
+        "comment."
     ),
 )
 # The rule, too.

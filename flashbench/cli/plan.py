@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from flashbench.cli.options import FORMATS
+from flashbench.cli.options import FORMATS, format_option
 from flashbench.cli.output import deliver
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit
@@ -34,6 +34,16 @@ class _Plans(click.Group):
 
 
 def _plan_of(planned: click.Command) -> click.Command:
+    taken = [one for one in planned.params if one.name not in _REPORT]
+
+    @click.command(
+        planned.name,
+        cls=SettingsCommand,
+        params=[*taken],
+        help=f"{PLANNED[str(planned.name)]} Takes all its options; builds, measures and "
+        "writes nothing.",
+    )
+    @format_option(FORMATS, "How to print the plan.", "plan_format")
     @click.pass_context
     def command(context: click.Context, /, plan_format: str, **options: Any) -> int:
         from flashbench.cli import forecasts
@@ -43,20 +53,7 @@ def _plan_of(planned: click.Command) -> click.Command:
         deliver(plan.document(found), plan_format, None)
         return Exit.PASS
 
-    asked = click.Option(
-        ["--format", "plan_format"],
-        type=click.Choice(FORMATS),
-        default="text",
-        show_default=True,
-        help="How to print the plan.",
-    )
-    return SettingsCommand(
-        planned.name,
-        callback=command,
-        params=[*(one for one in planned.params if one.name not in _REPORT), asked],
-        help=f"{PLANNED[str(planned.name)]} Takes all its options; builds, measures and "
-        "writes nothing.",
-    )
+    return command
 
 
 @click.command(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from flashbench.cli.measuring import tell
-from flashbench.cli.parameter_types import Duration
+from flashbench.cli.options import format_option, timeout_option
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
 from flashbench.preflight import LEVELS, Level, run
@@ -46,16 +46,8 @@ class _Preflight(SettingsCommand):
     is_flag=True,
     help="Make safe fixes: CUDA on PATH, the list of architectures, a rebuild of a stale library.",
 )
-@click.option(
-    "--timeout", type=Duration(), default="30m", show_default=True, help="For the build of HEAD."
-)
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-)
+@timeout_option("For the build of HEAD.", "30m")
+@format_option(["text", "json"])
 def command(level: Level, fix: bool, timeout: float, output_format: str) -> int:
     """Find what would fail before you pay for a GPU; each finding has its fix.
 

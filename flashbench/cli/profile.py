@@ -17,12 +17,16 @@ from flashbench.cli.measuring import rate_of, refuse_given, tell
 from flashbench.cli.options import (
     FORMATS,
     build_options,
+    candidate_option,
+    format_option,
     hourly_rate_option,
+    output_option,
     seed_option,
     threads_option,
+    timeout_option,
 )
 from flashbench.cli.output import deliver
-from flashbench.cli.parameter_types import Duration, PathType
+from flashbench.cli.parameter_types import PathType
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.metric import metric_of
@@ -45,10 +49,9 @@ _DEFAULT = "WORKTREE"
     "wrong, 2 usage, 4 nothing could be measured. Settings: [tool.flashbench.profile].",
 )
 @click.argument("case", metavar="CASE|FILE")
-@click.option(
-    "--candidate",
-    metavar="WHAT",
-    help="[NAME=]MODULE:FUNCTION, flashbench, sdpa, sdpa:BACKEND, or a revision.  [default: the "
+@candidate_option(
+    "WHAT",
+    "[NAME=]MODULE:FUNCTION, flashbench, sdpa, sdpa:BACKEND, or a revision.  [default: the "
     "callable of [tool.flashbench.project], built from the working tree; without that table "
     "flashbench itself]",
 )
@@ -64,30 +67,15 @@ _DEFAULT = "WORKTREE"
 @click.option("--cold", is_flag=True, help="Call with an empty L2 cache.  [default: a warm one]")
 @threads_option
 @seed_option
-@click.option(
-    "--timeout",
-    type=Duration(),
-    default="120s",
-    show_default=True,
-    help="For one step: a launch, or the replays of one call.",
-)
+@timeout_option("For one step: a launch, or the replays of one call.", "120s")
 @hourly_rate_option
 @build_options()
-@click.option(
-    "-o",
-    "--output",
-    type=PathType(folder=False),
-    help="The profile; the raw report and the picture go beside it.  "
+@output_option(
+    "The profile; the raw report and the picture go beside it.  "
     "[default: profile-<date>-<time>.json]",
+    PathType(folder=False),
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Format of the table on stdout.",
-)
+@format_option(FORMATS, "Format of the table on stdout.", "format_")
 @click.pass_context
 def command(
     context: click.Context, /, case: str, output: Path | None, format_: str, **options: Any

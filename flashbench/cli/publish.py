@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 import click
 
 from flashbench.cli.measuring import tell
-from flashbench.cli.options import all_parents_option, results_option
+from flashbench.cli.options import (
+    all_parents_option,
+    machine_option,
+    output_option,
+    results_option,
+)
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, NotMeasuredError
@@ -24,17 +29,15 @@ if TYPE_CHECKING:
     "latest verdicts, a page per commit. The site is a self-contained folder: open its "
     "index.html, or copy it to any web server. Only changed files are rewritten.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=PathType(file=False),
-    help="The site's folder: new, empty, or written by an earlier call [default: "
-    ".asv/site of the repository].",
+@output_option(
+    "The site's folder: new, empty, or written by an earlier call [default: .asv/site of the "
+    "repository].",
+    PathType(file=False),
 )
 @results_option
 @click.option("--revision", default="HEAD", show_default=True, help="The last commit to show.")
 @all_parents_option
-@click.option("--machine", help="Only this machine.")
+@machine_option()
 def command(
     output: Path | None, results: Path | None, revision: str, all_parents: bool, machine: str | None
 ) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from flashbench.cli.measuring import tell
-from flashbench.cli.options import results_option
+from flashbench.cli.options import machine_option, results_option
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
@@ -19,10 +19,9 @@ from flashbench.errors import Exit, InvalidInputError
     "pyproject.toml.",
 )
 @click.argument("files", metavar="RUN...", nargs=-1, required=True, type=PathType())
-@click.option(
-    "--machine",
-    help="This machine's name in the history [default: asv's, in ~/.asv-machine.json, else the run "
-    "file's host name].",
+@machine_option(
+    "This machine's name in the history [default: asv's, in ~/.asv-machine.json, else the run "
+    "file's host name]."
 )
 @click.option("--commit", help="The revision that was measured, if the run file does not name it.")
 @results_option

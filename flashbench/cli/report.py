@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from flashbench import machine
-from flashbench.cli.options import decision_options
+from flashbench.cli.options import decision_options, format_option, output_option
 from flashbench.cli.output import judging_options
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.report_file import require_writable, write_report
@@ -59,16 +59,12 @@ _ROOFS = msgspec.json.Decoder(_Roofs)
     "repeatable.  [default: those in the run file, else of this machine, if it made the file, "
     "else of a machine.json beside it]",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["html", "svg", "pdf", "png"]),
-    default="html",
-    show_default=True,
-    help="A page, or a folder of figures; pdf and png need matplotlib: pip install "
+@format_option(
+    ["html", "svg", "pdf", "png"],
+    "A page, or a folder of figures; pdf and png need matplotlib: pip install "
     "'flashbench[figures]'.",
 )
-@click.option("-o", "--output", type=PathType(), help="The page, by default stdout; or the folder.")
+@output_option("The page, by default stdout; or the folder.", PathType())
 def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) -> int:
     form, output = options["output_format"], options["output"]
     if form == "html":

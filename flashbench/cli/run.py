@@ -13,16 +13,20 @@ from flashbench.baseline_names import is_default
 from flashbench.candidates import OURS, baselines, parse_candidates
 from flashbench.cli.building import how_to_build
 from flashbench.cli.fleet import FREE_OF_FLEET, fleet_options, measure_on_fleet, spread
+from flashbench.cli.grid_options import grid_options
 from flashbench.cli.measuring import is_given, plan_options, refuse_given, tell
 from flashbench.cli.options import (
     ARRANGEMENT,
     FORMATS,
     arrangement_options,
     build_options,
+    candidate_option,
     effort_options,
     force_option,
-    grid_options,
+    format_option,
     launches_option,
+    output_option,
+    resume_option,
     workers_option,
 )
 from flashbench.cli.output import arranged, deliver, wants_times
@@ -51,13 +55,11 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
     "pyproject.toml.",
 )
 @grid_options
-@click.option(
-    "--candidate",
-    "candidates",
-    multiple=True,
-    metavar="[NAME=]MODULE:FUNCTION",
-    help="What to measure against the baseline; repeatable.  [default: the callable of "
+@candidate_option(
+    "[NAME=]MODULE:FUNCTION",
+    "What to measure against the baseline; repeatable.  [default: the callable of "
     "[tool.flashbench.project], built from the working tree; without that table flashbench itself]",
+    many=True,
 )
 @click.option(
     "--baseline-only", is_flag=True, help="Measure only the baselines; needs no extension."
@@ -75,22 +77,13 @@ _FREE |= {*FREE_ON_RESUME, *FREE_OF_FLEET, *ARRANGEMENT}
 @workers_option
 @build_options()
 @fleet_options
-@click.option("--resume", type=PathType(), metavar="FILE", help="Complete this run file.")
-@click.option(
-    "-o",
-    "--output",
-    type=PathType(folder=False),
-    help="The run file; resumed if it has the same plan.  [default: bench-<date>-<time>.json]",
+@resume_option("Complete this run file.")
+@output_option(
+    "The run file; resumed if it has the same plan.  [default: bench-<date>-<time>.json]",
+    PathType(folder=False),
 )
-@force_option
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice([*FORMATS, "none"]),
-    default="text",
-    show_default=True,
-    help="Format of the table on stdout.",
-)
+@force_option()
+@format_option([*FORMATS, "none"], "Format of the table on stdout.", "format_")
 @arrangement_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:

@@ -129,7 +129,7 @@ def read_benchmarks(results: Path, notes: list[str]) -> dict[str, Benchmark]:
     """The entries of benchmarks.json by name, and our own benchmarks without it."""
     found = {
         name: Benchmark(
-            unit=names.UNITS[parts.quantity],
+            unit=parts.unit,
             version=names.VERSION,
             param_names=list(names.PARAMETERS),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flashbench.baseline_names import baseline_beside
 from flashbench.candidates import OUR_CALLABLE, name_of
 from flashbench.candidates import OURS as OUR_CANDIDATE
-from flashbench.metric import DEFAULT_METRIC, METRICS, UNIT
+from flashbench.metric import DEFAULT_METRIC, METRICS
 from flashbench.runfile import Candidate
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ VERSION = "one sample a launch, 1"
 SECONDS, RATIO = "Seconds.track_seconds", "Ratio.track_ratio"
 RUN_PREFIX = "run-"  # environment of files made from run files
 ASV_PREFIX = "flashbench-"  # environment of `asv run`
-UNITS = {SECONDS: UNIT, RATIO: "times the baseline"}
 PARAMETERS = ("case", "candidate")
 
 
@@ -37,6 +36,10 @@ class Name(NamedTuple):
         default = self.metric == DEFAULT_METRIC.get(self.device)
         module = self.device if default else f"{self.device}_{self.metric}"
         return f"{module}.{self.quantity}"
+
+    @property
+    def unit(self) -> str:
+        return METRICS[self.metric].unit if self.quantity == SECONDS else "times the baseline"
 
 
 OURS = {

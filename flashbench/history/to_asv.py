@@ -235,7 +235,7 @@ def _describe_benchmarks(results: Path, new: list[Tables]) -> None:
                 "type": "track",
                 "name": benchmark,
                 "param_names": list(names.PARAMETERS),
-                "unit": names.UNITS[names.OURS[benchmark].quantity],
+                "unit": names.OURS[benchmark].unit,
                 "version": names.VERSION,
                 **(described if isinstance(described, dict) else {}),
                 "params": made,
