@@ -120,6 +120,13 @@ def test_the_tables_allow_no_more_than_is_used() -> None:
     assert all(pair in found for pair in excepted)
 
 
+def test_the_functions_of_the_api_take_only_types_from_the_commands() -> None:
+    """What a call does is below the command line; cli says how arguments are read."""
+    taken = {name for module, others in names().items() if ".api." in module for name in others}
+    from_cli = {name for name in taken if folder(name) == "cli"}
+    assert {name.rpartition(".")[0] for name in from_cli} == {"flashbench.cli.parameter_types"}
+
+
 def test_no_folder_imports_itself_through_others() -> None:
     """The folders can be put in an order in which each imports only what comes before it."""
     graph = {name: others.split() for name, others in ALLOWED.items()}

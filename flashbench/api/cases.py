@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from flashbench import operations
 from flashbench.case import Case
-from flashbench.cli.measuring import plan_options
 from flashbench.errors import InvalidInputError
+from flashbench.measuring.requested import requested_fields
 
 Cases = str | Case | Sequence[str | Case]
 Causal = Literal["both", "causal", "full", "bottom_right"]
@@ -17,19 +17,19 @@ def plan_fields(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[st
     """The fields of a Plan that say what to measure, and how. options: of the command, with those
     that are given; given: what the call names, `cases` among it. Raises InvalidInputError."""
     if "cases" not in given:
-        return plan_options(dict(options)) | {"command": ()}
+        return requested_fields(dict(options))
     operation, asked = operations.named(options["operation"]), _listed(given["cases"])
     listed = [found for one in asked if (found := _case(one)) is not None]
     fields = {**options, "presets": (), "shapes": ()}
     if not listed:
         shapes = [shape for one in asked for shape in _shapes(operation, str(one))]
-        return plan_options(fields) | {"command": (), "shapes": shapes}
+        return requested_fields(fields) | {"shapes": shapes}
     if len(listed) < len(asked) or given.keys() & {"dtypes", "causal", "layout"}:
         raise InvalidInputError(
             "an id names the whole case: drop shape, preset, dtype, mask and layout"
         )
     chosen = {"chosen": listed, "shapes": (), "dtypes": None, "options": None}
-    return plan_options({**fields, "device": listed[0].device}) | {"command": (), **chosen}
+    return requested_fields({**fields, "device": listed[0].device}) | chosen
 
 
 def _shapes(operation: operations.Operation, text: str) -> Sequence[operations.Sizes]:

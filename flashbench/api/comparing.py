@@ -11,7 +11,6 @@ from flashbench.api.measuring import finished
 from flashbench.api.run import Run
 from flashbench.api.verdicts import Verdicts
 from flashbench.case import DtypeName
-from flashbench.cli.measuring import price_options
 from flashbench.comparing.files import ONLY_REVISIONS, is_file, judge, require_files
 from flashbench.comparing.revisions import RevisionRequest, compare_revisions
 from flashbench.comparing.rule import Rule, default_rule
@@ -19,6 +18,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress, Silent, make_progress
+from flashbench.measuring.requested import price_options
 from flashbench.operations.chosen import chosen
 from flashbench.report import Report
 from flashbench.revisions import WORKTREE

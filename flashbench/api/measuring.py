@@ -12,11 +12,10 @@ from flashbench.api.arguments import checked, command_options, in_parameters
 from flashbench.api.cases import Cases, Causal, Layout, plan_fields
 from flashbench.api.run import Run
 from flashbench.case import DtypeName
-from flashbench.cli.building import how_to_build
-from flashbench.cli.run import plan_of
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import claimed, new_run_file
 from flashbench.measuring.progress import Silent, make_progress
+from flashbench.measuring.requested import how_to_build, requested_plan
 from flashbench.measuring.same_plan import continued
 from flashbench.operations.chosen import chosen
 from flashbench.revisions.working_tree import in_project
@@ -78,7 +77,7 @@ def measure(
         functions = [one for _, one in named if not isinstance(one, str)]
     display = make_progress(in_parameters(measure)) if progress else Silent()
     plan = in_project(
-        plan_of(options, plan_fields(options, given)),
+        requested_plan(options, plan_fields(options, given)),
         display.note,
         named=bool(options["candidates"] or options["baseline_only"]),
         budget=options["budget"],

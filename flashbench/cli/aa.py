@@ -168,7 +168,7 @@ def _build(
 ) -> tuple[str, Path, BuildIdentity]:
     """The build to compare with itself: its name, import root and identity."""
     from flashbench.candidates import OUR_CALLABLE, OURS, parse_candidate
-    from flashbench.cli.building import how_to_build
+    from flashbench.measuring.requested import how_to_build
     from flashbench.revisions import WORKTREE, find
     from flashbench.revisions.announced import build_working_tree
     from flashbench.revisions.installed import copy_installed

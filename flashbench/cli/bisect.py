@@ -12,15 +12,7 @@ import click
 from flashbench import defaults
 from flashbench.cli.building import preparer_of
 from flashbench.cli.grid_options import grid_options
-from flashbench.cli.measuring import (
-    DECIDES_BISECTION,
-    cases_to_bisect,
-    pair_of,
-    plan_options,
-    price_options,
-    rate_of,
-    tell,
-)
+from flashbench.cli.measuring import DECIDES_BISECTION, cases_to_bisect, pair_of, plan_options, tell
 from flashbench.cli.options import (
     build_options,
     case_option,
@@ -40,6 +32,7 @@ from flashbench.cli.output import deliver
 from flashbench.cli.settings import SettingsCommand
 from flashbench.cost.money import Money
 from flashbench.errors import NotMeasuredError
+from flashbench.measuring.requested import price_options, rate_of
 from flashbench.revisions.project import processes_for
 
 if TYPE_CHECKING:

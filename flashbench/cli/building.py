@@ -10,11 +10,6 @@ if TYPE_CHECKING:
     from flashbench.revisions.preparer import Preparer
 
 
-def how_to_build(options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `build_one` that --build-timeout and --retry-build give."""
-    return {"timeout": options["build_timeout"], "retry_failed": options["retry_build"]}
-
-
 def preparer_of(
     project: "Project",
     options: dict[str, Any],

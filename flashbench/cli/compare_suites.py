@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.cli.grid_options import GRID
-from flashbench.cli.measuring import price_options, refuse_given, tell
+from flashbench.cli.measuring import refuse_given, tell
 from flashbench.cli.options import EFFORT, PROCESSES
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import tell_end
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.requested import price_options
 from flashbench.revisions import WORKTREE
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.cli.measuring import cases_to_bisect, plan_options, rate_of, said_tolerance, tell
+from flashbench.cli.measuring import cases_to_bisect, plan_options, said_tolerance, tell
 from flashbench.comparing.tolerance import chosen_tolerance
 from flashbench.cost import store
 from flashbench.cost.estimate import Work
@@ -17,6 +17,7 @@ from flashbench.cost.shares import share
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.machine import device_of, name_of
 from flashbench.measuring.plan import Plan
+from flashbench.measuring.requested import rate_of
 from flashbench.metric import metrics_of
 from flashbench.revisions.forecast import add_builds, paired_work
 from flashbench.shard import cases_of_shard

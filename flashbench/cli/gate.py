@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from flashbench.cli.building import how_to_build
 from flashbench.cli.grid_options import grid_options
-from flashbench.cli.measuring import plan_options, rate_of, tell
+from flashbench.cli.measuring import plan_options, tell
 from flashbench.cli.options import (
     JOINT,
     build_options,
@@ -28,6 +27,7 @@ from flashbench.cli.settings import SettingsCommand
 from flashbench.cost.spent import Spent
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.requested import how_to_build, rate_of
 from flashbench.revisions import WORKTREE
 
 _DEFAULT_SPEEDS = (0.5, 1.0)

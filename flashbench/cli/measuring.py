@@ -2,9 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,10 +10,8 @@ from click.core import ParameterSource
 from flashbench import operations
 from flashbench.cli.grid_options import GRID
 from flashbench.cli.options import PROCESSES, RULE
-from flashbench.cost.money import DevicePrice, Money, price_of, read_prices, seconds_of
 from flashbench.errors import InvalidInputError
-from flashbench.machine import device_of, name_of
-from flashbench.operations import Operation, Sizes
+from flashbench.measuring.requested import requested_fields
 from flashbench.render.escape import printable
 
 if TYPE_CHECKING:
@@ -27,13 +22,6 @@ if TYPE_CHECKING:
 # Options that identify a bisection of speed, and those that no other bisection takes.
 DECIDES_BISECTION = GRID | RULE | PROCESSES | {"samples", "threads", "seed"}
 _OF_SPEED = DECIDES_BISECTION | {"timeout", "launches", "resume", "force"}
-
-
-def chosen_shapes(options: dict[str, Any], operation: Operation) -> list[Sizes]:
-    """The shapes of --preset and --shape; the headline shape if neither is given."""
-    presets = options["presets"] or (() if options["shapes"] else ("headline",))
-    shapes = [shape for preset in presets for shape in operation.preset(preset)]
-    return shapes + [shape for text in options["shapes"] for shape in operation.parse(text)]
 
 
 def tell(text: str) -> None:
@@ -54,25 +42,8 @@ def tell_still(timeout: float, flag: str) -> Callable[[Sequence["Revision"]], No
 
 
 def plan_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a `Plan` that come from shared options."""
-    operation = operations.named(options.get("operation", operations.DEFAULT))
-    return {
-        "operation": operation.name,
-        "shapes": chosen_shapes(options, operation),
-        "dtypes": options["dtypes"] or None,
-        "options": operation.requested(options["causal"], options["layout"]),
-        "device": options["device"],
-        "samples": options["samples"],
-        "seed": options["seed"],
-        "threads": options["threads"],
-        "min_sample_seconds": options["min_sample"],
-        "timeout_seconds": options["timeout"],
-        **price_options(options),
-        "processes": options.get("processes", "auto"),
-        "workers": options.get("workers", "auto"),
-        "launches": options["launches"],
-        "command": ["flashbench", *sys.argv[1:]],
-    }
+    """The fields of a `Plan` that shared options give, and the command."""
+    return requested_fields(options) | {"command": ["flashbench", *sys.argv[1:]]}
 
 
 def pair_of(options: dict[str, Any]) -> "Pair":
@@ -82,46 +53,6 @@ def pair_of(options: dict[str, Any]) -> "Pair":
 
     rule = {name: options[name] for name in ("tolerance", "confidence")}
     return Pair(old=OLD, new=NEW, metric=options.get("metric") or "", **rule)
-
-
-def price_options(options: dict[str, Any], machine: str = "") -> dict[str, Any]:
-    """The fields of a `Plan` with the hourly price and the budget in seconds. machine: the device's
-    name, if it is another machine's.
-
-    InvalidInputError for a budget in money without a rate.
-    """
-    rate = rate_of(options, machine)
-    budget = options["budget"]
-    return {
-        "budget_seconds": None if budget is None else seconds_of(budget, rate),
-        "hourly_rate": rate and rate.hourly,
-        "currency": rate.currency if rate else "",
-        "price": rate.source if rate else "",
-    }
-
-
-def rate_of(options: dict[str, Any], machine: str = "") -> DevicePrice | None:
-    """--hourly-rate, in the currency of --budget if it has none, else the price of the machine in
-    the settings, else None. machine: as of `price_options`."""
-    given: Money | None = options["hourly_rate"]
-    if given is not None:
-        budget = options.get("budget")
-        other = budget.currency if isinstance(budget, Money) else ""
-        return DevicePrice(given.amount, given.currency or other)
-    prices = read_prices(Path.cwd())
-    if not prices or (options.get("slurm") and not options.get("on")):  # another machine
-        return None
-    machine = machine or options.get("on") or name_of(device_of(options["device"]))
-    found = price_of(prices, machine)
-    if found is not None and (doubt := found.doubt(datetime.now(UTC).date())):
-        _warn(f"the price {doubt}: {found.source}")
-    return found
-
-
-@cache
-def _warn(text: str) -> None:
-    """Once a command, however often it is called."""
-    tell(f"warning: {text}")
 
 
 def said_tolerance(context: click.Context) -> float | None:

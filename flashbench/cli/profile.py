@@ -13,7 +13,7 @@ import click
 
 from flashbench import defaults
 from flashbench.candidates import OURS, is_function, parse_candidate, parse_candidates
-from flashbench.cli.measuring import rate_of, refuse_given, tell
+from flashbench.cli.measuring import refuse_given, tell
 from flashbench.cli.options import (
     FORMATS,
     build_options,
@@ -29,6 +29,7 @@ from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.measuring.requested import rate_of
 from flashbench.metric import metric_of
 from flashbench.operations import parse_case
 
@@ -243,7 +244,7 @@ def _asked(text: str, case: "Case", options: dict[str, Any]) -> "ToProfile":
 
 def _revision(text: str, setup: "Setup", options: dict[str, Any]) -> "ToProfile":
     """A revision of the project here, built. Raises InvalidInputError, NotMeasuredError."""
-    from flashbench.cli.building import how_to_build
+    from flashbench.measuring.requested import how_to_build
     from flashbench.profile.collect import ToProfile
     from flashbench.revisions import read, resolve
     from flashbench.revisions.announced import build_one

@@ -10,8 +10,7 @@ import click
 
 from flashbench import defaults
 from flashbench.baseline_names import is_default
-from flashbench.candidates import OURS, baselines, parse_candidates
-from flashbench.cli.building import how_to_build
+from flashbench.candidates import baselines
 from flashbench.cli.fleet import FREE_OF_FLEET, fleet_options, measure_on_fleet, spread
 from flashbench.cli.grid_options import grid_options
 from flashbench.cli.measuring import is_given, plan_options, refuse_given, tell
@@ -35,6 +34,7 @@ from flashbench.cli.run_file import FREE_ON_RESUME, resumed_plan, run_file
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.requested import how_to_build, requested_plan
 from flashbench.measuring.same_plan import continued
 
 if TYPE_CHECKING:
@@ -176,23 +176,12 @@ def plan_of_resumed(context: click.Context, options: dict[str, Any], run: "RunFi
     return plan
 
 
-def plan_of(options: dict[str, Any], fields: dict[str, Any] | None = None) -> "Plan":
-    """The plan of these options, without builds. fields: in place of those by `plan_options`."""
-    from flashbench.measuring.plan import Plan
-
-    if options["baseline_only"] and options["candidates"]:
-        raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
-    texts = [] if options["baseline_only"] else list(options["candidates"]) or [OURS]
-    operation = options["operation"]
-    baselines("cpu", options["backends"], operation)  # reject an unknown name before all else
-    known = [c.name for c in baselines("cuda", "all", operation)]
-    _refuse_unknown_columns(known, options, judged=bool(texts))
-    return Plan(
-        **(fields or plan_options(options)),
-        candidates=parse_candidates(texts),
-        backends=options["backends"],
-        shard=options["shard"],
-    )
+def plan_of(options: dict[str, Any]) -> "Plan":
+    """The plan of these options, without builds."""
+    plan = requested_plan(options, plan_options(options))
+    known = [c.name for c in baselines("cuda", "all", options["operation"])]
+    _refuse_unknown_columns(known, options, judged=bool(plan.candidates))
+    return plan
 
 
 def _refuse_unknown_columns(known: list[str], options: dict[str, Any], *, judged: bool) -> None:

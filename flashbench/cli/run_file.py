@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flashbench import machine
-from flashbench.cli.measuring import is_given, price_options, tell
+from flashbench.cli.measuring import is_given, tell
 from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.measuring.requested import price_options
 from flashbench.operations.chosen import chosen
 
 if TYPE_CHECKING:
