@@ -23,7 +23,7 @@ class Seconds:
     params = (CASES, [suite.KERNEL, suite.SDPA])
     param_names = names.PARAMETERS
 
-    def track_seconds(self, case: str, candidate: str) -> suite.Samples | float:
+    def track_seconds(self, case: str, candidate: str) -> suite.TrackedSamples | float:
         return suite.seconds(case, candidate)
 
 
@@ -35,5 +35,5 @@ class Ratio:
     params = (CASES, [suite.KERNEL])
     param_names = names.PARAMETERS
 
-    def track_ratio(self, case: str, candidate: str) -> suite.Samples | float:
+    def track_ratio(self, case: str, candidate: str) -> suite.TrackedSamples | float:
         return suite.ratio(case, candidate)

@@ -3,7 +3,7 @@ candidate may have one of these: it would be read as a baseline and replace its 
 
 SDPA = "sdpa"
 TORCH = "torch:eager"  # of every operation but attention; no candidate's name has a colon
-DEFAULTS = (SDPA, TORCH)
+DEFAULT_BASELINES = (SDPA, TORCH)
 
 
 def is_baseline_name(name: str) -> bool:
@@ -14,7 +14,7 @@ def is_baseline_name(name: str) -> bool:
 
 def is_default(name: str) -> bool:
     """Whether this is the baseline that others are compared with."""
-    return name in DEFAULTS
+    return name in DEFAULT_BASELINES
 
 
 def title(name: str) -> str:

@@ -27,7 +27,7 @@ METRICS = {
 }
 DEFAULT_METRIC = {device: one.name for one in METRICS.values() for device in one.default_on}
 _PLACES = {"cpu": "on the CPU", "cuda": "on a GPU"}
-DEFAULTS = ", ".join(f"{name} {_PLACES[device]}" for device, name in DEFAULT_METRIC.items())
+DEFAULTS_IN_HELP = ", ".join(f"{name} {_PLACES[device]}" for device, name in DEFAULT_METRIC.items())
 
 
 def metric_of(device: str, metric: str | None = None) -> str:

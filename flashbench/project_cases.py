@@ -36,7 +36,7 @@ class ProjectCases:
         }
 
 
-ANY = ProjectCases()
+ANY_CASES = ProjectCases()
 
 
 def read(path: Path, document: dict[str, Any]) -> ProjectCases:

@@ -25,7 +25,7 @@ FORMAT = "flashbench-run"
 VERSION = 2  # files of attention are still written as 1
 MAX_BYTES = 2**31  # msgspec builds the whole document in memory
 
-Status = Literal[
+ResultStatus = Literal[
     "ok",
     "wrong",  # the output is wrong: no speed is reported
     "unsupported",  # the candidate does not support this case
@@ -146,7 +146,7 @@ class Result(msgspec.Struct, kw_only=True, gc=False):
 
     case: str  # Case.id
     candidate: str  # Candidate.name
-    status: Status
+    status: ResultStatus
     reason: str = ""
     timings: list[Timing] = msgspec.field(default_factory=list)
     correctness: Correctness | None = None

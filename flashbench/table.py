@@ -9,12 +9,12 @@ from flashbench.stats.shift import Shift
 
 # "key": also in text on the narrowest terminal; "text": in text where there is room, as in a file;
 # "wide": in text on a terminal with room to spare, and in Markdown; "data": in CSV and JSON alone.
-Shown = Literal["key", "text", "wide", "data"]
+ShownIn = Literal["key", "text", "wide", "data"]
 Value = str | float | int | bool | None
 
 # Verdicts that need attention, most urgent first; the first three fail a gate.
-ATTENTION = ("WRONG", "SLOWER", "FAILED", "NOT MEASURED", "SLOWER?", "UNDECIDED")
-FAILED = frozenset(ATTENTION[:3])
+NEED_ATTENTION = ("WRONG", "SLOWER", "FAILED", "NOT MEASURED", "SLOWER?", "UNDECIDED")
+FAILED = frozenset(NEED_ATTENTION[:3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Column:
 
     key: str
     title: str
-    shown: Shown = "text"
+    shown: ShownIn = "text"
     numeric: bool = True
     identifies: bool = False
     together: str = ""
@@ -37,6 +37,9 @@ class Cell:
 
     value: Value
     text: str = ""
+
+
+Row = dict[str, Cell]  # by the column's key
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Document:
     view: str
     header: list[str]
     columns: list[Column]
-    rows: list[dict[str, Cell]]
+    rows: list[Row]
     summary: dict[str, Value | dict[str, Value]]
     footer: list[str]
     notes: list[Note] = field(default_factory=list)
@@ -77,12 +80,12 @@ class Document:
 NONE = Cell(None, "-")
 
 
-def name_column(key: str, title: str, shown: Shown = "text") -> Column:
+def name_column(key: str, title: str, shown: ShownIn = "text") -> Column:
     """A text column that identifies rows."""
     return Column(key, title, shown, numeric=False, identifies=True)
 
 
-def interval_columns(key: str, title: str, shown: Shown = "text", unit: str = "") -> list[Column]:
+def interval_columns(key: str, title: str, shown: ShownIn = "text", unit: str = "") -> list[Column]:
     """Columns of a number, with its interval in the text and the bounds as data. unit: suffix of
     the keys."""
     ends = [Column(f"{key}_{end}{unit}", "", "data") for end in ("low", "high")]

@@ -9,8 +9,8 @@ from flashbench.errors import InvalidInputError
 from flashbench.measuring.requested import requested_fields
 
 Cases = str | Case | Sequence[str | Case]
-Causal = Literal["both", "causal", "full", "bottom_right"]
-Layout = Literal["bhsd", "bshd", "sbhd"]
+CausalName = Literal["both", "causal", "full", "bottom_right"]
+LayoutName = Literal["bhsd", "bshd", "sbhd"]
 
 
 def plan_fields(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

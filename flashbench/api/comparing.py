@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from flashbench import defaults
 from flashbench.api.arguments import checked, command_options, in_parameters, project_settings
-from flashbench.api.cases import Cases, Causal, Layout, plan_fields
+from flashbench.api.cases import Cases, CausalName, LayoutName, plan_fields
 from flashbench.api.measuring import finished
 from flashbench.api.run import Run
 from flashbench.api.verdicts import Verdicts
@@ -47,8 +47,8 @@ def compare(
     cases: Cases | None = None,
     operation: str | None = None,
     dtypes: Sequence[DtypeName] | None = None,
-    causal: Causal | None = None,
-    layout: Layout | None = None,
+    causal: CausalName | None = None,
+    layout: LayoutName | None = None,
     device: Literal["auto", "cpu", "cuda"] | None = None,
     launches: int | None = None,
     samples: int | None = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flashbench.api.arguments import checked, command_options, in_parameters
-from flashbench.api.cases import Cases, Causal, Layout, plan_fields
+from flashbench.api.cases import Cases, CausalName, LayoutName, plan_fields
 from flashbench.api.run import Run
 from flashbench.case import DtypeName
 from flashbench.errors import InvalidInputError
@@ -32,8 +32,8 @@ def measure(
     *,
     operation: str | None = None,
     dtypes: Sequence[DtypeName] | None = None,
-    causal: Causal | None = None,
-    layout: Layout | None = None,
+    causal: CausalName | None = None,
+    layout: LayoutName | None = None,
     device: Literal["auto", "cpu", "cuda"] | None = None,
     backends: str | None = None,
     launches: int | None = None,

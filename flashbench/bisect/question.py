@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flashbench.bisect.graph import CommitGraph, graph_of
-from flashbench.builds import Status
+from flashbench.builds import BuildStatus
 from flashbench.errors import InvalidInputError
 from flashbench.revisions import Built, Project, Revision, git, resolve
 from flashbench.revisions.commits import Commit, commits_between, known_commits, merge_base
@@ -16,8 +16,13 @@ Purpose = Literal["build", "load", "correct", "speed"]
 
 # Statuses that mean a commit does not load, or computes a wrong result: one that does not even
 # build says nothing about that.
-_NOT_LOADED: tuple[Status, ...] = ("undefined symbol", "wrong module name", "import error")
-_NOT_BUILT: tuple[Status, ...] = ("missing header", "compile error", "link error", "build error")
+_NOT_LOADED: tuple[BuildStatus, ...] = ("undefined symbol", "wrong module name", "import error")
+_NOT_BUILT: tuple[BuildStatus, ...] = (
+    "missing header",
+    "compile error",
+    "link error",
+    "build error",
+)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class Conclusion(StrEnum):
     UNDECIDED = "UNDECIDED"
 
 
-EXIT_CODES = {
+CONCLUSION_EXIT_CODES = {
     Conclusion.FOUND: Exit.REGRESSION,
     Conclusion.HIDDEN: Exit.UNDECIDED,
     Conclusion.NONE: Exit.PASS,

@@ -22,7 +22,7 @@ import msgspec
 
 from flashbench import defaults, locks
 from flashbench.builds import diagnosis, missing_symbol, pruning, requirements, running, toolchain
-from flashbench.builds.diagnosis import Status
+from flashbench.builds.diagnosis import BuildStatus
 from flashbench.builds.recipe import BuildResult, OwnExtension, Recipe, read_log
 from flashbench.builds.scratch import scratch
 from flashbench.files import remove_tree
@@ -34,7 +34,7 @@ class Build(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """The outcome of building one set of sources with one toolchain."""
 
     key: str
-    status: Status
+    status: BuildStatus
     reason: str = ""  # the first lines that explain a failure; empty when built
     source_hash: str
     toolchain: dict[str, str]

@@ -6,7 +6,7 @@ import subprocess
 import textwrap
 from typing import Literal, get_args
 
-Status = Literal[
+BuildStatus = Literal[
     "built",
     "missing header",
     "compile error",
@@ -19,14 +19,14 @@ Status = Literal[
     "build error",  # anything else: no setup.py, CMake's own complaints, a missing tool
     "timeout",
 ]
-STATUSES: tuple[Status, ...] = get_args(Status)
+STATUSES: tuple[BuildStatus, ...] = get_args(BuildStatus)
 
 REASON_LINES = 6
 
 _COMPILER = r"(?:[^\s:]*/)?(?:[\w.]+-)*(?:c\+\+|g\+\+|gcc|cc1plus|cc1|clang\+\+|clang)(?:-\d+)?"
 # Ordered: an undefined symbol is also reported as an import error, a missing header is also a
 # compile error. Each pattern finds the line where the reason begins.
-_SIGNS: tuple[tuple[Status, str], ...] = (
+_SIGNS: tuple[tuple[BuildStatus, str], ...] = (
     ("timeout", r"\Atimeout: "),
     ("undefined symbol", r"(?<!\berror: )undefined symbol: "),
     ("wrong module name", r"wrong module name|does not define module export function"),
@@ -47,7 +47,7 @@ _SIGNS: tuple[tuple[Status, str], ...] = (
 
 # What compilers and linkers print: the first of these in the log is the reason, later ones may
 # follow from it or come from other units.
-_OF_TOOLS = frozenset[Status]({"missing header", "link error", "compile error"})
+_OF_TOOLS = frozenset[BuildStatus]({"missing header", "link error", "compile error"})
 
 # The machine's fault, not the sources': such a failure says nothing about the commit. Tools print
 # these after a colon or in brackets; in program text the same words are followed by more.
@@ -97,7 +97,7 @@ _OF_CMAKE = {
 }
 
 
-def diagnose(log: str) -> tuple[Status, str]:
+def diagnose(log: str) -> tuple[BuildStatus, str]:
     """The status of a failed build and the first lines that explain it, from its whole output."""
     if inner := _OF_BACKEND.search(log):
         log = textwrap.dedent(inner[1])

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from flashbench import source_hash
 from flashbench.builds import diagnosis, probe, running
 from flashbench.builds.content import content_hash
-from flashbench.builds.diagnosis import Status
+from flashbench.builds.diagnosis import BuildStatus
 
 MODULE = "flashbench._C"
 PROBE_TIMEOUT_SECONDS = 120.0
@@ -24,7 +24,7 @@ LOG_BYTES = 4_000_000  # more than supervise.py keeps
 class BuildResult:
     """The outcome of one build. library: path inside the build's directory."""
 
-    status: Status
+    status: BuildStatus
     reason: str = ""
     library: str = ""
     library_hash: str = ""

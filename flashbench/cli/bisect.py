@@ -94,7 +94,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     commits are tried; for speed, device seconds.
     """
     from flashbench.bisect.question import range_of
-    from flashbench.bisect.result import EXIT_CODES
+    from flashbench.bisect.result import CONCLUSION_EXIT_CODES
     from flashbench.builds.running import StoppedError
     from flashbench.revisions import read
     from flashbench.revisions.preparer import default_jobs
@@ -128,7 +128,7 @@ def command(context: click.Context, /, **options: Any) -> int:
     found.cost.rate = rate_of(options)
     tell(bisect.cost_line(found))
     deliver(bisect.document(found), options["output_format"], options["output"])
-    return EXIT_CODES[found.conclusion]
+    return CONCLUSION_EXIT_CODES[found.conclusion]
 
 
 def _breakage(

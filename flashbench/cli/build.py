@@ -21,7 +21,7 @@ from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
 
 if TYPE_CHECKING:
-    from flashbench.builds import Status
+    from flashbench.builds import BuildStatus
 
 
 @click.command(
@@ -108,7 +108,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     return _exit_code({built.status for built in found})
 
 
-def _exit_code(statuses: "set[Status]") -> Exit:
+def _exit_code(statuses: "set[BuildStatus]") -> Exit:
     """The worst of all, as in `verdict.exit_code`: wrong results, then unknown ones."""
     if "wrong result" in statuses:
         return Exit.REGRESSION

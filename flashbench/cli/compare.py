@@ -11,7 +11,7 @@ from flashbench.cli.grid_options import grid_options
 from flashbench.cli.measuring import refuse_given, tell
 from flashbench.cli.options import (
     ARRANGEMENT,
-    RULE,
+    RULE_OPTIONS,
     arrangement_options,
     build_options,
     effort_options,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ALLOWABLE = ("undecided", "not-measured", "different-machine")
 _OF_FILES = {"a", "b", "against", "output_format", "output", "allow", "exit_zero", "plot"}
-_OF_FILES |= {*RULE, *ARRANGEMENT}
+_OF_FILES |= {*RULE_OPTIONS, *ARRANGEMENT}
 # Formats whose readers do not see stderr.
 _REPORTS = ("markdown", "json", "github", "junit")
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from flashbench.cli.grid_options import GRID
+from flashbench.cli.grid_options import GRID_OPTIONS
 from flashbench.cli.measuring import plan_options, refuse_given, said_tolerance, tell
-from flashbench.cli.options import EFFORT, PROCESSES, RULE
+from flashbench.cli.options import EFFORT_OPTIONS, PROCESS_OPTIONS, RULE_OPTIONS
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import resumed_plan, run_file, tell_end
 from flashbench.errors import InvalidInputError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flashbench.runfile import RunFile
 
 # With --resume the file says what to measure; only flags that do not change that are allowed.
-_OF_THE_FILE = GRID | EFFORT | RULE | PROCESSES
+_OF_THE_FILE = GRID_OPTIONS | EFFORT_OPTIONS | RULE_OPTIONS | PROCESS_OPTIONS
 
 
 def report_of_revisions(context: click.Context, options: dict[str, Any]) -> "Report | None":

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench.cli.grid_options import GRID
+from flashbench.cli.grid_options import GRID_OPTIONS
 from flashbench.cli.measuring import refuse_given, tell
-from flashbench.cli.options import EFFORT, PROCESSES
+from flashbench.cli.options import EFFORT_OPTIONS, PROCESS_OPTIONS
 from flashbench.cli.report_file import refuse_run_file
 from flashbench.cli.run_file import tell_end
 from flashbench.errors import InvalidInputError
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from flashbench.other_tools.judge import OtherToolsReport
 
 # What asv and pytest-benchmark have their own settings for, or what benchmarks of any kind lack.
-_REFUSED = GRID | EFFORT | PROCESSES | {"metric", "against", "resume", "hourly_rate"}
+_REFUSED = (
+    GRID_OPTIONS | EFFORT_OPTIONS | PROCESS_OPTIONS | {"metric", "against", "resume", "hourly_rate"}
+)
 
 
 def report_of_suites(context: click.Context, options: dict[str, Any]) -> "OtherToolsReport | None":

@@ -124,7 +124,7 @@ def _measure_on_slurm(
     context: click.Context, plan: "Plan", path: Path, resumed: "RunFile | None"
 ) -> "RunEnd | None":
     from flashbench.fleet.parts import Parts
-    from flashbench.fleet.slurm import Cluster, Request, measure_on_slurm
+    from flashbench.fleet.slurm import Cluster, SlurmRequest, measure_on_slurm
     from flashbench.shard import cases_of_shard
 
     options = context.params
@@ -136,7 +136,7 @@ def _measure_on_slurm(
     count = options["slurm"]
     shards = _shards(plan, resumed, device, count)
     cases_of_shard(resumed.cases if resumed else plan.cases(device), str(shards[0]))
-    request = Request(
+    request = SlurmRequest(
         minutes=options["slurm_time"],
         partition=options["slurm_partition"],
         gres=options["slurm_gres"] or ("gpu:1" if device == "cuda" else None),

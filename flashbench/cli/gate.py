@@ -72,9 +72,9 @@ def command(revision: str, **options: Any) -> int:
     Tries the levels in this order, stops at the first that does not pass, and prints the next step.
     REVISION: the working tree by default.
     """
-    from flashbench.gate import Level, State
+    from flashbench.gate import Level, LevelState
     from flashbench.gate.ladder import Ladder, climb, taken
-    from flashbench.gate.level import EXIT_CODES
+    from flashbench.gate.level import LEVEL_EXIT_CODES
     from flashbench.measuring.plan import Plan
     from flashbench.measuring.progress import make_progress
     from flashbench.revisions import read, resolve
@@ -105,12 +105,12 @@ def command(revision: str, **options: Any) -> int:
         for level, run in climb(asked, built, path, make_progress(), tell, force=options["force"]):
             done, spent = taken(done, level), spent if run is None else Spent.of(run)
             tell(f"{level.name}: {level.state}: {level.evidence}")
-            if level.state is not State.PASSED:
+            if level.state is not LevelState.PASSED:
                 break
     except CutShortError:
         raise interrupted(path, named=options["run_file"] is not None) from None
-    code = EXIT_CODES[done[-1].state]
-    done += [Level(name, State.NOT_REACHED) for name in asked.names[len(done) :]]
+    code = LEVEL_EXIT_CODES[done[-1].state]
+    done += [Level(name, LevelState.NOT_REACHED) for name in asked.names[len(done) :]]
     document = gate.document(f"gate of {revision}", done, spent)
     deliver(document, options["output_format"], options["output"])
     return code

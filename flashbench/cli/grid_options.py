@@ -10,7 +10,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.operations.chosen import chosen
 
 # Parameters of the options below, for commands that refuse some of them.
-GRID = frozenset({"operation", "presets", "shapes", "dtypes", "causal", "layout", "device"})
+GRID_OPTIONS = frozenset({"operation", "presets", "shapes", "dtypes", "causal", "layout", "device"})
 
 
 def _shapes(

@@ -8,8 +8,8 @@ import click
 from click.core import ParameterSource
 
 from flashbench import operations
-from flashbench.cli.grid_options import GRID
-from flashbench.cli.options import PROCESSES, RULE
+from flashbench.cli.grid_options import GRID_OPTIONS
+from flashbench.cli.options import PROCESS_OPTIONS, RULE_OPTIONS
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.requested import requested_fields
 from flashbench.render.escape import printable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flashbench.runfile import Pair
 
 # Options that identify a bisection of speed, and those that no other bisection takes.
-DECIDES_BISECTION = GRID | RULE | PROCESSES | {"samples", "threads", "seed"}
+DECIDES_BISECTION = GRID_OPTIONS | RULE_OPTIONS | PROCESS_OPTIONS | {"samples", "threads", "seed"}
 _OF_SPEED = DECIDES_BISECTION | {"timeout", "launches", "resume", "force"}
 
 
@@ -83,7 +83,9 @@ def cases_to_bisect(context: click.Context) -> "list[Case]":
         if is_given(context, "quick"):
             raise InvalidInputError("--quick is not for --for speed; drop it")
         if options["cases"]:
-            refuse_given(context, GRID.__contains__, "and --case do not go together; drop one")
+            refuse_given(
+                context, GRID_OPTIONS.__contains__, "and --case do not go together; drop one"
+            )
     else:
         refuse_given(context, _OF_SPEED.__contains__, "is for --for speed; drop it")
         if options["cases"] and purpose != "correct":

@@ -14,7 +14,7 @@ from flashbench.cli.parameter_types import (
     PathType,
 )
 from flashbench.cli.report_file import ReportFile
-from flashbench.metric import DEFAULTS, METRICS
+from flashbench.metric import DEFAULTS_IN_HELP, METRICS
 
 TABLES = ("text", "markdown", "csv", "json")
 FORMATS = (*TABLES, "github", "junit")
@@ -22,19 +22,19 @@ FORMATS = (*TABLES, "github", "junit")
 VERDICTS = ("FASTER", "SLOWER", "FASTER?", "SLOWER?", "SAME", "UNDECIDED", "WRONG", "NOT MEASURED")
 
 # Parameters of the options below, for commands that refuse some of them.
-EFFORT = frozenset({"samples", "min_sample", "threads", "seed"})
-RULE = frozenset({"metric", "tolerance", "confidence"})
-PROCESSES = frozenset({"processes", "workers"})
+EFFORT_OPTIONS = frozenset({"samples", "min_sample", "threads", "seed"})
+RULE_OPTIONS = frozenset({"metric", "tolerance", "confidence"})
+PROCESS_OPTIONS = frozenset({"processes", "workers"})
 
-Command = Callable[..., int]
-Option = Callable[[Command], Command]
+_Command = Callable[..., int]
+Option = Callable[[_Command], _Command]
 Default = Callable[[click.Context], int]
 
 
 def together(*options: Option) -> Option:
     """One decorator for several options, in the order that help lists them."""
 
-    def add(command: Command) -> Command:
+    def add(command: _Command) -> _Command:
         for option in reversed(options):
             command = option(command)
         return command
@@ -314,7 +314,7 @@ def confidence_option(help: str, default: str = f"{defaults.CONFIDENCE:.0%}") ->
 JOINT = "Joint confidence of all intervals in the table."
 # The decision rule of verdicts.
 decision_options = together(
-    metric_option(f"Time to judge by.  [default: {DEFAULTS}]"),
+    metric_option(f"Time to judge by.  [default: {DEFAULTS_IN_HELP}]"),
     click.option(
         "--against",
         type=click.Choice(("sdpa", "best")),

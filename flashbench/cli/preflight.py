@@ -11,7 +11,7 @@ from flashbench.cli.measuring import tell
 from flashbench.cli.options import format_option, timeout_option
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.preflight import LEVELS, Level, run
+from flashbench.preflight import LEVELS, CheckLevel, run
 from flashbench.pyproject import read_pyproject
 
 
@@ -48,7 +48,7 @@ class _Preflight(SettingsCommand):
 )
 @timeout_option("For the build of HEAD.", "30m")
 @format_option(["text", "json"])
-def command(level: Level, fix: bool, timeout: float, output_format: str) -> int:
+def command(level: CheckLevel, fix: bool, timeout: float, output_format: str) -> int:
     """Find what would fail before you pay for a GPU; each finding has its fix.
 
     Works in any project, here from its pyproject.toml upwards; with [tool.flashbench.project] its

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashbench.cloud.job_record import Record
-from flashbench.cloud.remote import ConnectionLostError, Remote, Status
+from flashbench.cloud.remote import ConnectionLostError, JobStatus, Remote
 from flashbench.cost.learn import learn
 from flashbench.cost.spent import Spent
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
@@ -35,7 +35,7 @@ class Follower:
     pull: Path | None = None
     measured: int = 0  # seconds that the job was last seen to have measured
 
-    def wait(self) -> Status:
+    def wait(self) -> JobStatus:
         """Wait until the job has ended. Raises ConnectionLostError after `patience`,
         NotMeasuredError if the job does not exist or died."""
         last, dead = "", 0
@@ -76,7 +76,7 @@ class Follower:
             poll = min(_LONGEST_POLL, poll * 1.2)
 
 
-def bring_home(record: Record, status: Status, tell: Tell) -> tuple[int, tuple[str, str]]:
+def bring_home(record: Record, status: JobStatus, tell: Tell) -> tuple[int, tuple[str, str]]:
     """Move the downloaded run file to its requested path; returns the job's exit code and where it
     measured: device and its name."""
     assert status.ended is not None

@@ -14,7 +14,7 @@ from flashbench.cloud import sky
 from flashbench.cloud.follow import Follower, bring_home, intact, take_home
 from flashbench.cloud.job import Limits, RemoteJob
 from flashbench.cloud.job_record import Record
-from flashbench.cloud.remote import ConnectionLostError, Status
+from flashbench.cloud.remote import ConnectionLostError, JobStatus
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 from flashbench.profile.model import is_profile
@@ -148,7 +148,7 @@ class Order:
         remove_tree(self.payload)
         return code
 
-    def _wait(self) -> Status:
+    def _wait(self) -> JobStatus:
         """Wait for the job's end, on one spot machine after another."""
         record, machine = self.record, self.record.machine
         spot = machine is not None and machine.spot

@@ -31,7 +31,7 @@ class ConnectionLostError(NotMeasuredError):
 
 
 @dataclass(frozen=True)
-class Status:
+class JobStatus:
     """A job's status. measured: seconds since it began to measure. last: its last line. ended: exit
     code and reason, None while it runs or if it died. running: whether a process of it exists."""
 
@@ -83,7 +83,7 @@ class Remote:
         """Start the job; does nothing if it runs or has ended."""
         self._ask(self.starting)
 
-    def status(self) -> Status | None:
+    def status(self) -> JobStatus | None:
         """The job's status; None if it does not exist."""
         said = self._ask(
             f"cd {shlex.quote(self.folder)} 2>/dev/null || exit {_ABSENT}; "
@@ -103,7 +103,9 @@ class Remote:
         measured = int(seconds) if seconds.isdecimal() else 0
         code, _, why = end.strip().partition(" ")
         ended = (int(code), why.strip()) if code.isdecimal() else None
-        return Status(measured, last.strip().removeprefix("flashbench: "), ended, running == "yes")
+        return JobStatus(
+            measured, last.strip().removeprefix("flashbench: "), ended, running == "yes"
+        )
 
     def stop(self) -> None:
         """Tell the job to save and end."""

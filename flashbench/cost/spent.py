@@ -5,10 +5,10 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 from flashbench.cost.money import DevicePrice, money_text
-from flashbench.runfile import Launch, Result, RunFile, Status
+from flashbench.runfile import Launch, Result, ResultStatus, RunFile
 
 # These statuses say nothing about a candidate's speed or result.
-_NO_RESULT: frozenset[Status] = frozenset(
+_NO_RESULT: frozenset[ResultStatus] = frozenset(
     {"error", "crashed", "timeout", "out_of_memory", "interrupted", "over_budget"}
 )
 

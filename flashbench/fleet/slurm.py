@@ -36,7 +36,7 @@ _OPTION = re.compile(r"[a-z][a-z-]*")
 
 
 @dataclass(frozen=True)
-class Request:
+class SlurmRequest:
     """What to request from Slurm per task: minutes, and sbatch options by long name."""
 
     minutes: int
@@ -76,7 +76,7 @@ class Cluster:
     """The job that measures `parts`. All Slurm files are in a folder beside them."""
 
     parts: Parts
-    request: Request
+    request: SlurmRequest
     tell: Tell
 
     @property

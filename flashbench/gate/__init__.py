@@ -1,13 +1,13 @@
 """Levels that a kernel must pass in order: it builds, fits, is correct, is fast enough."""
 
-from flashbench.gate.level import Level, State
+from flashbench.gate.level import Level, LevelState
 from flashbench.gate.levels import RESOURCES, built_level, correct_level, resources_level
 from flashbench.gate.speed import fewest_launches, speed_level
 
 __all__ = [
     "RESOURCES",
     "Level",
-    "State",
+    "LevelState",
     "built_level",
     "correct_level",
     "fewest_launches",

@@ -6,7 +6,7 @@ from enum import StrEnum
 from flashbench.errors import Exit
 
 
-class State(StrEnum):
+class LevelState(StrEnum):
     """The result of a level."""
 
     PASSED = "PASSED"
@@ -16,11 +16,11 @@ class State(StrEnum):
     NOT_REACHED = "NOT REACHED"  # an earlier level did not pass
 
 
-EXIT_CODES = {
-    State.PASSED: Exit.PASS,
-    State.FAILED: Exit.REGRESSION,
-    State.UNDECIDED: Exit.UNDECIDED,
-    State.NOT_MEASURED: Exit.NOT_MEASURED,
+LEVEL_EXIT_CODES = {
+    LevelState.PASSED: Exit.PASS,
+    LevelState.FAILED: Exit.REGRESSION,
+    LevelState.UNDECIDED: Exit.UNDECIDED,
+    LevelState.NOT_MEASURED: Exit.NOT_MEASURED,
 }
 
 
@@ -29,6 +29,6 @@ class Level:
     """evidence: one line; next: the command or step after a level that did not pass."""
 
     name: str
-    state: State
+    state: LevelState
     evidence: str = ""
     next: str = ""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from flashbench.builds.diagnosis import demangle
 from flashbench.builds.missing_symbol import first_line
-from flashbench.gate.level import Level, State
+from flashbench.gate.level import Level, LevelState
 from flashbench.preflight.build.resources import KernelUse
 from flashbench.preflight.finding import CannotCheck, Finding
 from flashbench.revisions import Built
@@ -19,7 +19,7 @@ _LOADED = ("built", "unchecked", "wrong result")
 def built_level(built: Built) -> Level:
     """Pass if the revision compiles, links and loads; NOT MEASURED if that is unknown."""
     if built.status in _LOADED or (built.status == "timeout" and built.import_root is not None):
-        return Level(BUILDS, State.PASSED, f"{built.revision.label} builds and loads")
+        return Level(BUILDS, LevelState.PASSED, f"{built.revision.label} builds and loads")
     if _is_outside_the_sources(built):
         return _not_measured(BUILDS, built)
     purpose = "build" if built.build.status != "built" else "load"
@@ -27,7 +27,7 @@ def built_level(built: Built) -> Level:
     preflight = built.revision.worktree and built.status in ("missing header", "wrong module name")
     return Level(
         BUILDS,
-        State.FAILED,
+        LevelState.FAILED,
         f"{built.status}: {first_line(built.reason)}",
         "flashbench preflight" if preflight else f"flashbench bisect --for {purpose} --good COMMIT",
     )
@@ -45,21 +45,21 @@ def resources_level(
     """
     if refused:
         first = refused[0]
-        return Level(RESOURCES, State.FAILED, f"{first.where} {first.found}", first.fix)
+        return Level(RESOURCES, LevelState.FAILED, f"{first.where} {first.found}", first.fix)
     if isinstance(kernels, CannotCheck):
         return Level(
             RESOURCES,
-            State.NOT_MEASURED,
+            LevelState.NOT_MEASURED,
             str(kernels),
             f"fix this and run the same command again: {kernels}",
         )
     if not kernels:
-        return Level(RESOURCES, State.PASSED, "no CUDA kernels in this build")
+        return Level(RESOURCES, LevelState.PASSED, "no CUDA kernels in this build")
     worst = max(kernels, key=lambda kernel: kernel.stack)
     if worst.stack > most_stack:
         return Level(
             RESOURCES,
-            State.FAILED,
+            LevelState.FAILED,
             f"{demangle(worst.name)[:100]} (sm_{worst.arch}) has {worst.stack} bytes of stack per "
             f"thread, {worst.registers} registers; at most {most_stack}",
             _PREFLIGHT,
@@ -68,7 +68,7 @@ def resources_level(
     shared = max(kernel.shared for kernel in kernels)
     return Level(
         RESOURCES,
-        State.PASSED,
+        LevelState.PASSED,
         f"{len(kernels)} kernels: at most {registers} registers and {worst.stack} bytes of stack "
         f"per thread, {shared} bytes of static shared memory per block",
     )
@@ -82,20 +82,20 @@ def correct_level(built: Built) -> Level:
     if built.status == "wrong result":
         return Level(
             CORRECT,
-            State.FAILED,
+            LevelState.FAILED,
             first_line(built.reason),
             f"{BISECT_CORRECT}{_on_case(built.reason)}",
         )
     if built.status == "unchecked":
         return Level(
             CORRECT,
-            State.NOT_MEASURED,
+            LevelState.NOT_MEASURED,
             f"unchecked: {first_line(built.reason)}",
             "mend what raises, or name a case that the kernel supports: "
             f"flashbench build {built.revision.text} --for correct --case CASE",
         )
     return Level(
-        CORRECT, State.PASSED, f"right on {built.outcome.checked or 'the cases of the check'}"
+        CORRECT, LevelState.PASSED, f"right on {built.outcome.checked or 'the cases of the check'}"
     )
 
 
@@ -122,4 +122,4 @@ def _not_measured(level: str, built: Built) -> Level:
         following = f"{whole}; try again with --retry-build, or find the first such commit: "
         following += f"flashbench bisect --for {stage} --good COMMIT"
     evidence = f"{built.status}: {first_line(built.reason)}"
-    return Level(level, State.NOT_MEASURED, evidence, following)
+    return Level(level, LevelState.NOT_MEASURED, evidence, following)

@@ -4,7 +4,7 @@ import math
 import shlex
 
 from flashbench.comparison import Comparison
-from flashbench.gate.level import Level, State
+from flashbench.gate.level import Level, LevelState
 from flashbench.gate.levels import BISECT_CORRECT, CORRECT
 from flashbench.report import Report
 from flashbench.stats.shift import launches_needed
@@ -27,7 +27,7 @@ def speed_level(report: Report, threshold: float, revision: str) -> Level:
     unmeasured = _first(report, Outcome.NOT_MEASURED)
     if wrong := _first(report, Outcome.WRONG):
         case = wrong.partition(":")[0]
-        return Level(CORRECT, State.FAILED, wrong, f"{BISECT_CORRECT} --case {case}")
+        return Level(CORRECT, LevelState.FAILED, wrong, f"{BISECT_CORRECT} --case {case}")
     measured = [(c, c.shift) for c in report.comparisons if c.shift is not None]
     if not measured or not report.overall:
         return _unmeasured(name, unmeasured or "no case was measured", revision)
@@ -38,19 +38,19 @@ def speed_level(report: Report, threshold: float, revision: str) -> Level:
     if below:
         return Level(
             name,
-            State.FAILED,
+            LevelState.FAILED,
             f"{len(below)} of {len(measured)} cases below: {slowest.case.id} "
             f"{_ratio(shift.value, shift.low, shift.high)}; {said}",
             _profile(slowest, revision),
         )
     if mean.bounded and mean.high < limit:
-        return Level(name, State.FAILED, said, _profile(slowest, revision))
+        return Level(name, LevelState.FAILED, said, _profile(slowest, revision))
     if unmeasured:
         return _unmeasured(name, f"{unmeasured}; {said}", revision)
     unknown = [c for c, s in measured if not s.bounded and s.value < limit]
     if mean.bounded and mean.low >= limit and not unknown:
-        return Level(name, State.PASSED, said)
-    return Level(name, State.UNDECIDED, said, _more(report, limit))
+        return Level(name, LevelState.PASSED, said)
+    return Level(name, LevelState.UNDECIDED, said, _more(report, limit))
 
 
 def fewest_launches(confidence: float) -> int:
@@ -62,7 +62,7 @@ def _unmeasured(name: str, said: str, revision: str) -> Level:
     """The next step calls the kernel alone on the case that has no time."""
     case, colon, _ = said.partition(": ")
     check = f"flashbench build {shlex.quote(revision)} --for correct --case {case}"
-    return Level(name, State.NOT_MEASURED, said, f"see why: {check}" if colon else "")
+    return Level(name, LevelState.NOT_MEASURED, said, f"see why: {check}" if colon else "")
 
 
 def _more(report: Report, limit: float) -> str:

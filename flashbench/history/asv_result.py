@@ -28,7 +28,7 @@ BUILD = "<build"  # begins the names of durations of builds
 _MOST_FAILED = 100_000
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     """A benchmark in a file: an `AsvRow` without its columns."""
 
     benchmark: str
@@ -51,7 +51,7 @@ class ResultFile(NamedTuple):
 
     commit: str
     environment: str
-    rows: list[Row]
+    rows: list[ResultRow]
     numbers: FloatArray
     failed: BoolArray
     samples: list[NDArray[np.float32]]
@@ -79,7 +79,7 @@ class Reader:
 
 
 def _arrays(file: AsvFile) -> ResultFile:
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     numbers: list[list[float | None]] = [[] for _ in READ_COLUMNS]
     failed: list[bool] = []
     samples = []
@@ -94,7 +94,7 @@ def _arrays(file: AsvFile) -> ResultFile:
         for joined, column in zip(numbers, columns, strict=True):
             joined += [None] * count if column is None else column
         failed += [True] * count if result is None else [value is None for value in result]
-        rows.append(Row(row.benchmark, row.version, row.params))
+        rows.append(ResultRow(row.benchmark, row.version, row.params))
         samples.append(_padded(row.samples() if row.benchmark in names.SHOWN_RATIOS else None))
     found = np.array(numbers, dtype=np.float64)  # None becomes NaN
     builds = sum((one for name, one in file.durations.items() if name.startswith(BUILD)), 0.0)

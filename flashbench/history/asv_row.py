@@ -36,11 +36,11 @@ _COUNTS = ("stats_number", "stats_repeat")
 _OF_CELL = [*_NUMBERS_OF_CELL, "samples"]
 _DIGITS = 9  # more than any clock has
 
-Cell = dict[str, Any]  # asv's values for one combination of parameters, by column
+AsvCell = dict[str, Any]  # asv's values for one combination of parameters, by column
 Combination = tuple[str, ...]  # a combination as asv writes it: the repr of each value
 
 
-def measured(samples: FloatArray) -> Cell:
+def measured(samples: FloatArray) -> AsvCell:
     """The cell of these launches. samples: (launches,), at least one, finite.
 
     Has the median, asv's quartiles, and the order statistics that bound the median with 99 %
@@ -62,19 +62,19 @@ def measured(samples: FloatArray) -> Cell:
     }
 
 
-FAILED: Cell = {"result": None}
-WRONG: Cell = {"result": None}
-SKIPPED: Cell = {"result": math.nan}  # asv's word for "not tried"
+FAILED_CELL: AsvCell = {"result": None}
+WRONG_CELL: AsvCell = {"result": None}
+SKIPPED_CELL: AsvCell = {"result": math.nan}  # asv's word for "not tried"
 
 
-def percentiles(launches: Sequence[FloatArray]) -> Cell:
+def percentiles(launches: Sequence[FloatArray]) -> AsvCell:
     """Percentiles over all samples of all launches, each (samples,) in seconds per call; None if
     there are too few samples to tell a percentile from the extremes."""
     found = {f"stats_p_{percent}": launch_quantile(launches, percent / 100) for percent in (90, 99)}
     return {name: None if one is None else _rounded(one.value) for name, one in found.items()}
 
 
-def cells_of(row: AsvRow) -> dict[Combination, Cell]:
+def cells_of(row: AsvRow) -> dict[Combination, AsvCell]:
     """The cells of a row. Raises ValueError if its lists do not fit its parameters."""
     numbers = row.columns(_NUMBERS_OF_CELL)
     if numbers[0] is None:
@@ -90,7 +90,7 @@ def cells_of(row: AsvRow) -> dict[Combination, Cell]:
 
 
 def row_of(
-    cells: dict[Combination, Cell], version: str, started_at: int, duration: float
+    cells: dict[Combination, AsvCell], version: str, started_at: int, duration: float
 ) -> list[Any]:
     """The row of these cells, in the order of WRITTEN_COLUMNS. Combinations without a cell were
     skipped."""
@@ -103,7 +103,7 @@ def row_of(
         "duration": duration,
     }
     for name in _OF_CELL:
-        row[name] = [cells.get(key, SKIPPED).get(name) for key in keys]
+        row[name] = [cells.get(key, SKIPPED_CELL).get(name) for key in keys]
     return [row[name] for name in WRITTEN_COLUMNS]
 
 

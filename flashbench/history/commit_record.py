@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from flashbench.builds import Build, Status
+from flashbench.builds import Build, BuildStatus
 from flashbench.damage import UNREADABLE, damage
 from flashbench.document_head import head_of
 from flashbench.errors import InvalidInputError
@@ -43,7 +43,7 @@ class _Version1(msgspec.Struct):
 
     commit: str
     environment: str
-    status: Status
+    status: BuildStatus
     build: Build
     failure: str = ""
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flashbench.baseline_names import DEFAULTS
+from flashbench.baseline_names import DEFAULT_BASELINES
 from flashbench.history import names
 from flashbench.history.model import Points, Series
 from flashbench.other_tools.benchmarks import SECONDS
@@ -32,7 +32,7 @@ def with_controls(series: list[Series]) -> list[Series]:
 
 def _default(one: Series, places: "dict[_Place, Series]") -> Series | None:
     """The default baseline of the case's operation, on the same case."""
-    found = (places.get(_place(one)._replace(candidate=name)) for name in DEFAULTS)
+    found = (places.get(_place(one)._replace(candidate=name)) for name in DEFAULT_BASELINES)
     return next(filter(None, found), None)
 
 

@@ -33,7 +33,7 @@ _PARAMS = (
     "gpu",
 )  # the fields by which asv separates graphs
 
-Described = dict[str, Any]
+_Description = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def require_same(
         _compare(read_object(path, "asv machine file"), place, environment, name)
 
 
-def describe(place: Path, environment: Environment, name: str) -> Described:
+def describe(place: Path, environment: Environment, name: str) -> _Description:
     """The folder's machine as asv describes it. Writes a new machine's description, and checks a
     known one. name: of the run file."""
     path, registered = place / "machine.json", _registered().get(place.name)
@@ -139,7 +139,7 @@ def _registered_as(host: str) -> dict[str, str] | None:
     return machines.get(host)
 
 
-def _compare(known: Described, place: Path, environment: Environment, name: str) -> None:
+def _compare(known: _Description, place: Path, environment: Environment, name: str) -> None:
     registered = _registered().get(place.name, {})
     for key, ours in (("cpu", environment.cpu), ("gpu", environment.gpu)):
         theirs = known.get(key)
@@ -152,5 +152,5 @@ def _compare(known: Described, place: Path, environment: Environment, name: str)
             )
 
 
-def _json(content: Described) -> bytes:
+def _json(content: _Description) -> bytes:
     return msgspec.json.encode(content) + b"\n"

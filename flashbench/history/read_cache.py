@@ -19,7 +19,7 @@ from flashbench import __version__
 from flashbench.builds import pruning
 from flashbench.files import replace_file
 from flashbench.history import asv_result
-from flashbench.history.asv_result import READ_COLUMNS, ResultFile, Row
+from flashbench.history.asv_result import READ_COLUMNS, ResultFile, ResultRow
 from flashbench.inputs import open_input
 from flashbench.other_tools import asv_file, untrusted_json
 
@@ -39,7 +39,7 @@ class _Entry(msgspec.Struct, array_like=True):
 
 
 _NO_SAMPLES = np.empty((0, 0), np.float32)
-_ROWS = msgspec.msgpack.Decoder(list[Row])
+_ROWS = msgspec.msgpack.Decoder(list[ResultRow])
 _ENTRY = msgspec.msgpack.Decoder(_Entry)
 _ENCODER = msgspec.msgpack.Encoder()
 
@@ -51,7 +51,7 @@ class ReadCache:
         """cache: the build cache; pruning it prunes the entries."""
         name = hashlib.sha256(os.fsencode(results.resolve())).hexdigest()[:32]
         self._folder = cache / "results" / name
-        self._rows: tuple[bytes, list[Row]] = b"", []  # files of a history share these
+        self._rows: tuple[bytes, list[ResultRow]] = b"", []  # files of a history share these
         pruning.touch(self._folder)
 
     def get(self, key: str) -> ResultFile | None:

@@ -41,7 +41,7 @@ KERNEL, SDPA = "flashbench", "sdpa"  # the names of `flashbench run`, to share i
 
 HEADLINE = Shape(1, 8, 8, 512, 512, 64)
 # A few quick cases, so a commit takes half a minute; `flashbench run` measures whole grids.
-GRID: dict[str, Grid] = {
+HISTORY_GRID: dict[str, Grid] = {
     "cpu": Grid([Shape(1, 1, 1, 128, 128, 64), HEADLINE], ["fp32", "bf16"], [False]),
     "cuda": Grid(
         [HEADLINE, Shape(2, 16, 16, 2048, 2048, 128)],
@@ -52,12 +52,12 @@ GRID: dict[str, Grid] = {
 LAUNCHES = 3  # default of `launches`
 SAMPLES = 16
 
-Samples = dict[str, list[float] | int]  # asv stores these as they are and takes their median
+TrackedSamples = dict[str, list[float] | int]  # asv stores these as they are and takes their median
 
 
 def cases(device: str) -> list[Case]:
     """The history's cases on a device, the same on every machine."""
-    chosen = GRID[device]
+    chosen = HISTORY_GRID[device]
     return grid(chosen.shapes, chosen.dtypes, chosen.causal, device)
 
 
@@ -85,7 +85,7 @@ def measure(device: str) -> None:
 
     if device == "cuda" and not torch.cuda.is_available():
         return
-    chosen, built = GRID[device], installed()
+    chosen, built = HISTORY_GRID[device], installed()
     plan = Plan(
         shapes=[shape.sizes for shape in chosen.shapes],
         dtypes=chosen.dtypes,
@@ -112,7 +112,9 @@ def _keep(measured: RunFile, built: "Built", device: str) -> None:
     """Store the run file beside the commit's record, and wrong results in the record."""
     place = Path(os.environ[commit_record.VARIABLE])
     runfile.save(measured, commit_record.run_path(place, device))
-    files = [file for known in GRID if (file := commit_record.run_path(place, known)).exists()]
+    files = [
+        file for known in HISTORY_GRID if (file := commit_record.run_path(place, known)).exists()
+    ]
     wrong = [
         commit_record.wrong_results(runfile.load(file)).get(built.revision.commit) for file in files
     ]
@@ -120,7 +122,7 @@ def _keep(measured: RunFile, built: "Built", device: str) -> None:
     commit_record.write(place, kept)
 
 
-def seconds(case: str, candidate: str) -> Samples | float:
+def seconds(case: str, candidate: str) -> TrackedSamples | float:
     """Each launch's median in seconds per call; NaN (asv: skipped) without the device.
 
     Raises NotMeasuredError with the reason if a launch failed on this case.
@@ -132,7 +134,7 @@ def seconds(case: str, candidate: str) -> Samples | float:
     return _samples(np.exp(data.log_median[index, place]))
 
 
-def ratio(case: str, candidate: str) -> Samples | float:
+def ratio(case: str, candidate: str) -> TrackedSamples | float:
     """The candidate's time over SDPA's in each launch (`LaunchData.speedups`); otherwise like
     `seconds`."""
     data = _data(case)
@@ -165,7 +167,7 @@ def _found(data: LaunchData, case: str, candidate: str) -> tuple[int, int]:
     return place, index
 
 
-def _samples(launches: FloatArray) -> Samples:
+def _samples(launches: FloatArray) -> TrackedSamples:
     """The samples for asv. launches: (launches,), NaN without a number."""
     # Six digits, because asv prints all digits of a unit that it does not know.
     values = [float(f"{value:.6g}") for value in launches[~np.isnan(launches)]]

@@ -20,18 +20,18 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
 from flashbench.history import asv_row, machines, names
 from flashbench.history.asv_result import BUILD
-from flashbench.history.asv_row import FAILED, SKIPPED, WRONG, Cell, Combination
+from flashbench.history.asv_row import FAILED_CELL, SKIPPED_CELL, WRONG_CELL, AsvCell, Combination
 from flashbench.history.commit_record import machine_path
 from flashbench.history.owners import owners
 from flashbench.launches import LaunchData, baseline_index, launch_data
 from flashbench.metric import METRICS
 from flashbench.other_tools import untrusted_json
-from flashbench.other_tools.asv_file import VERSION, Decoder, damaged
+from flashbench.other_tools.asv_file import ASV_VERSION, Decoder, damaged
 from flashbench.revisions import git
 from flashbench.revisions.commits import seconds_of
 from flashbench.runfile import Candidate, RunFile
 
-Tables = dict[str, dict[Combination, Cell]]  # by benchmark
+Tables = dict[str, dict[Combination, AsvCell]]  # by benchmark
 
 
 def keep(
@@ -107,9 +107,9 @@ def _add_cells(kept: Tables, seconds: names.Name, data: LaunchData, index: int, 
     key = repr(case.id), repr(names.series_of(candidate))
     times = np.exp(data.launch_medians(index, place))
     failure = data.failure(index, place)
-    without = SKIPPED
+    without = SKIPPED_CELL
     if failure is not None and failure.status != "unsupported":
-        without = WRONG if failure.status == "wrong" else FAILED
+        without = WRONG_CELL if failure.status == "wrong" else FAILED_CELL
     cell = without
     if len(times):
         cell = asv_row.measured(times) | asv_row.percentiles(data.samples(index, place))
@@ -126,9 +126,9 @@ def _present(values: FloatArray) -> FloatArray:
     return values[~np.isnan(values)]
 
 
-def _worth_keeping(cells: dict[Combination, Cell]) -> bool:
+def _worth_keeping(cells: dict[Combination, AsvCell]) -> bool:
     """Whether any cell has a number, or a wrong result, which removes earlier numbers."""
-    return any("samples" in cell or cell is WRONG for cell in cells.values())
+    return any("samples" in cell or cell is WRONG_CELL for cell in cells.values())
 
 
 def _add(
@@ -155,7 +155,7 @@ def _add(
         "result_columns": list(asv_row.WRITTEN_COLUMNS),
         "results": {},
         "durations": {},
-        "version": VERSION,
+        "version": ASV_VERSION,
     }
     results: Tables = {}
     if path.exists():
@@ -168,7 +168,7 @@ def _add(
         results[benchmark] = before | {
             key: cell
             for key, cell in cells.items()
-            if key not in before or cell is WRONG or "samples" in cell
+            if key not in before or cell is WRONG_CELL or "samples" in cell
         }
     content["results"] = {
         benchmark: asv_row.row_of(cells, names.VERSION, started, 0.0)
@@ -200,7 +200,7 @@ def _kept_before(path: Path, commit: str) -> tuple[Tables, dict[str, float]]:
     """The file's cells and durations."""
     try:
         file = Decoder().decode(untrusted_json.content(path), path)
-        if (file.commit, file.version) != (commit, VERSION):
+        if (file.commit, file.version) != (commit, ASV_VERSION):
             raise InvalidInputError(f"{path}: not the result file of {commit[:12]}")
         cells = {
             row.benchmark: asv_row.cells_of(row)
@@ -216,7 +216,7 @@ def _kept_before(path: Path, commit: str) -> tuple[Tables, dict[str, float]]:
 def _describe_benchmarks(results: Path, new: list[Tables]) -> None:
     """Describe the benchmarks for `asv publish` and `asv compare`, beside the project's own."""
     path = results / "benchmarks.json"
-    known: dict[str, Any] = {"version": VERSION}
+    known: dict[str, Any] = {"version": ASV_VERSION}
     if path.exists():
         known = machines.read_object(path, "asv benchmarks file")
     before = json.dumps(known, sort_keys=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from flashbench.kernels.scoring import Scoring
 
-Gradients = tuple[Tensor, Tensor, Tensor]
+_AllGradients = tuple[Tensor, Tensor, Tensor]
 
 
 def with_positive_scale(q: Tensor, scoring: Scoring) -> tuple[Tensor, Scoring]:
@@ -27,7 +27,7 @@ def with_positive_scale(q: Tensor, scoring: Scoring) -> tuple[Tensor, Scoring]:
 
 def backward(
     kernels: Callable[..., Any], saved: Sequence[Tensor], dout: Tensor, scoring: Scoring
-) -> Gradients:
+) -> _AllGradients:
     """The gradients of q, k and v by `kernels(saved, dout, scoring)`, as of `kernel_call`."""
     q, k, v, out, lse = saved
     unseeing = max(-scoring.offset_of(q, k), 0) if scoring.causal else 0

@@ -15,7 +15,7 @@ from flashbench.inputs import reason
 from flashbench.runfile import RunFile, load
 from flashbench.streams import Tell
 
-Content = TypeVar("Content")
+_Content = TypeVar("_Content")
 
 
 def claimed(
@@ -27,13 +27,13 @@ def claimed(
 
 @contextmanager
 def claimed_as(
-    read: Callable[[Path], Content],
+    read: Callable[[Path], _Content],
     path: Path,
     flag: str,
     *,
     force: bool,
     tell: Tell,
-) -> Iterator[Content | None]:
+) -> Iterator[_Content | None]:
     """Lock the file `path` against other processes; yields what it holds, if anything.
 
     read: reads and validates it. flag: the option that names the file. force: ignore the existing
@@ -103,7 +103,7 @@ def _not_writable(path: Path, flag: str, error: OSError) -> InvalidInputError:
     )
 
 
-def _held(read: Callable[[Path], Content], path: Path, target: Path, flag: str) -> Content | None:
+def _held(read: Callable[[Path], _Content], path: Path, target: Path, flag: str) -> _Content | None:
     if not target.exists() or not target.stat().st_size:  # as made by `mktemp`
         return None
     try:

@@ -23,7 +23,7 @@ from flashbench.measuring.problem import OperationError, Problem, is_out_of_memo
 from flashbench.measuring.refusal import is_guard
 from flashbench.measuring.stopwatch import Stopwatch
 from flashbench.metric import DEFAULT_METRIC
-from flashbench.runfile import Result, Status, Timing
+from flashbench.runfile import Result, ResultStatus, Timing
 
 # The reason's prefix if a call ran code of another revision.
 NOT_ITS_OWN = "not proven to run its own code"
@@ -36,7 +36,7 @@ class DeviceLostError(Exception):
 
 
 @dataclass(frozen=True)
-class Options:
+class MeasuringOptions:
     """How to measure a case. deadline: `time.monotonic` after which no block starts. checked:
     False for what leaves work out on purpose, to learn what that work costs."""
 
@@ -61,7 +61,7 @@ class _Subject:
     def alive(self) -> bool:
         return self.result.status == "ok"
 
-    def fail(self, status: Status, why: str) -> None:
+    def fail(self, status: ResultStatus, why: str) -> None:
         """Discard a failed candidate's times: they would be read as its speed."""
         self.result.status = status
         self.result.reason = why
@@ -109,7 +109,7 @@ def measure_case(
     case: Case,
     candidates: Sequence[Loaded],
     clock: Clock,
-    options: Options,
+    options: MeasuringOptions,
     on_phase: OnPhase = lambda candidate, doing: None,
     turn: Callable[[], bool] = lambda: False,
 ) -> list[Result]:
@@ -133,7 +133,7 @@ def _measure(
     candidates: Sequence[Loaded],
     results: Sequence[Result],
     clock: Clock,
-    options: Options,
+    options: MeasuringOptions,
     stopwatch: Stopwatch,
     turn: Callable[[], bool],
 ) -> None:
@@ -153,7 +153,7 @@ def _measure(
                 result.status, result.reason = "error", str(error)
             return
         except (RuntimeError, MemoryError) as error:
-            status: Status = "out_of_memory" if is_out_of_memory(error) else "error"
+            status: ResultStatus = "out_of_memory" if is_out_of_memory(error) else "error"
             for result in results:
                 result.status, result.reason = status, f"inputs and reference: {reason(error, [])}"
             return
@@ -213,7 +213,7 @@ def _time_metric(
     subjects: Sequence[_Subject],
     problem: Problem,
     clock: Clock,
-    options: Options,
+    options: MeasuringOptions,
     begin: OnPhase,
     turn: Callable[[], bool],
 ) -> bool:

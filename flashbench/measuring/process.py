@@ -32,7 +32,7 @@ from flashbench.measuring.protocol import (
     decode_reply,
     encode,
 )
-from flashbench.runfile import Status
+from flashbench.runfile import ResultStatus
 
 # A block that runs when the budget ends may finish for this long before the worker is killed.
 BUDGET_GRACE_SECONDS = 5.0
@@ -48,10 +48,10 @@ class WorkerDiedError(Exception):
     candidate: what it was running ("" for flashbench itself); status and message say what happened.
     """
 
-    def __init__(self, candidate: str, status: Status, reason: str) -> None:
+    def __init__(self, candidate: str, status: ResultStatus, reason: str) -> None:
         super().__init__(reason)
         self.candidate = candidate
-        self.status: Status = status
+        self.status: ResultStatus = status
 
 
 def how_to_install(text: str) -> str:
@@ -202,7 +202,7 @@ class Worker:
         last = self._errors[-1].strip()[:300] if self._errors else ""
         return self._died("crashed", f"{how}: {last}" if last else how)
 
-    def _died(self, status: Status, reason: str) -> WorkerDiedError:
+    def _died(self, status: ResultStatus, reason: str) -> WorkerDiedError:
         return WorkerDiedError(self._phase.candidate, status, reason)
 
 

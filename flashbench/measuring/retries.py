@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from flashbench.runfile import Result, Status
+from flashbench.runfile import Result, ResultStatus
 
 # These statuses are no evidence: a resumed run measures them.
-UNFINISHED: frozenset[Status] = frozenset({"interrupted", "over_budget"})
+UNFINISHED: frozenset[ResultStatus] = frozenset({"interrupted", "over_budget"})
 # These fail at every try; others get a second one in a later launch.
-_FINAL: frozenset[Status] = frozenset({"unsupported", "wrong"})
-_RETRIED: frozenset[Status] = frozenset({"error", "crashed", "timeout", "out_of_memory"})
-_DEADLY: frozenset[Status] = frozenset({"crashed", "timeout"})
+_FINAL: frozenset[ResultStatus] = frozenset({"unsupported", "wrong"})
+_RETRIED: frozenset[ResultStatus] = frozenset({"error", "crashed", "timeout", "out_of_memory"})
+_DEADLY: frozenset[ResultStatus] = frozenset({"crashed", "timeout"})
 _TRIES = 2
 # A candidate that killed this many workers and never finished a case is given up altogether.
 _HOPELESS = 4

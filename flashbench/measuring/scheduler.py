@@ -22,7 +22,7 @@ from flashbench.measuring.retries import Retries
 from flashbench.measuring.run_document import forget_unfinished, new_run, unstarted_run
 from flashbench.measuring.saving import Saving
 from flashbench.measuring.time_left import TimeLeft
-from flashbench.runfile import Candidate, DeviceState, Launch, Result, RunFile, Status
+from flashbench.runfile import Candidate, DeviceState, Launch, Result, ResultStatus, RunFile
 from flashbench.tally import counted, fate
 
 _AUDIT_SECONDS = 5.0  # allowed beyond the budget; an audit takes 0.1 s
@@ -384,10 +384,10 @@ class Scheduler:
             self._retries.add(result)
         self._dirty = True
 
-    def _record_all(self, case: Case, names: Sequence[str], status: Status, why: str) -> None:
+    def _record_all(self, case: Case, names: Sequence[str], status: ResultStatus, why: str) -> None:
         self._record([Result(case=case.id, candidate=n, status=status, reason=why) for n in names])
 
-    def _record_rest(self, status: Status, why: str) -> None:
+    def _record_rest(self, status: ResultStatus, why: str) -> None:
         assert self.run is not None
         assert self._launch is not None
         for case, names in self._remaining.cases(self.run, self._launch).items():

@@ -24,7 +24,12 @@ from flashbench.measuring import torch_settings
 from flashbench.measuring.clock import Clock
 from flashbench.measuring.environment import device_state, environment
 from flashbench.measuring.inspect import inspect_case
-from flashbench.measuring.measurement import DeviceLostError, Options, make_clock, measure_case
+from flashbench.measuring.measurement import (
+    DeviceLostError,
+    MeasuringOptions,
+    make_clock,
+    measure_case,
+)
 from flashbench.measuring.protocol import (
     Audit,
     Audited,
@@ -144,7 +149,7 @@ class _Worker:
 
     def _measure(self, request: Measure) -> Done:
         left = request.seconds_left
-        options = Options(
+        options = MeasuringOptions(
             samples=self._samples,
             seed=request.seed,
             full_check=request.full_check,

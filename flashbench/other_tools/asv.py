@@ -18,11 +18,11 @@ from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure
 from flashbench.other_tools import detect
-from flashbench.other_tools.asv_file import VERSION, AsvRow, damaged, of_json
+from flashbench.other_tools.asv_file import ASV_VERSION, AsvRow, damaged, of_json
 from flashbench.other_tools.benchmarks import (
     NO_SAMPLES,
+    NOT_STATED,
     SECONDS,
-    UNKNOWN,
     BenchmarkSet,
     BenchmarkTimes,
     Launches,
@@ -37,7 +37,7 @@ _PREFIXES = {"time": SECONDS, "timeraw": SECONDS, "mem": "bytes", "peakmem": "by
 
 
 class _Benchmark(msgspec.Struct, kw_only=True):
-    unit: str = UNKNOWN
+    unit: str = NOT_STATED
 
 
 def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
@@ -45,10 +45,10 @@ def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
 
     Raises InvalidInputError if the file is damaged.
     """
-    if content.get("version") != VERSION:
+    if content.get("version") != ASV_VERSION:
         found = str(content.get("version"))[:20]
         raise InvalidInputError(
-            f"{path}: asv result file of schema {found}, this reads {VERSION}; run `asv update`"
+            f"{path}: asv result file of schema {found}, this reads {ASV_VERSION}; run `asv update`"
         )
     file = of_json(content, path)
     units = _units(path)
@@ -122,7 +122,7 @@ def _times(
 
 def _unit(name: str, units: dict[str, str]) -> str:
     prefix = name.rpartition(".")[2].partition("_")[0].lower()
-    return units.get(name) or _PREFIXES.get(prefix, UNKNOWN)
+    return units.get(name) or _PREFIXES.get(prefix, NOT_STATED)
 
 
 def _units(path: Path) -> dict[str, str]:

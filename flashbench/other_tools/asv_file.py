@@ -17,12 +17,12 @@ from flashbench.damage import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.other_tools import untrusted_json
 
-VERSION = 2
+ASV_VERSION = 2
 _FIRST_VERSION = 1  # also of files without a version
-Numbers = list[float | None]
+_Numbers = list[float | None]
 Params = list[list[str]]
 Samples = list[list[float] | None]
-_NUMBERS = msgspec.json.Decoder(Numbers | None)
+_NUMBERS = msgspec.json.Decoder(_Numbers | None)
 _SAMPLES = msgspec.json.Decoder(Samples | None)
 _TEXT = msgspec.json.Decoder(str | None)
 _SECONDS = msgspec.json.Decoder(float | None)
@@ -34,15 +34,15 @@ class _Columns(msgspec.Struct, kw_only=True):
 
     version: str | None = None
     params: Params | None = None
-    result: Numbers | None = None
-    stats_ci_99_a: Numbers | None = None
-    stats_ci_99_b: Numbers | None = None
-    stats_q_25: Numbers | None = None
-    stats_q_75: Numbers | None = None
-    stats_number: Numbers | None = None
-    stats_repeat: Numbers | None = None
-    stats_p_90: Numbers | None = None
-    stats_p_99: Numbers | None = None
+    result: _Numbers | None = None
+    stats_ci_99_a: _Numbers | None = None
+    stats_ci_99_b: _Numbers | None = None
+    stats_q_25: _Numbers | None = None
+    stats_q_75: _Numbers | None = None
+    stats_number: _Numbers | None = None
+    stats_repeat: _Numbers | None = None
+    stats_p_90: _Numbers | None = None
+    stats_p_99: _Numbers | None = None
     samples: Any = None  # many: converted on request
     duration: float | None = None
 
@@ -63,7 +63,7 @@ class AsvRow(msgspec.Struct):
     def combinations(self) -> int:
         return math.prod(map(len, self.params))
 
-    def columns(self, names: Sequence[str]) -> list[Numbers | None]:
+    def columns(self, names: Sequence[str]) -> list[_Numbers | None]:
         """The named columns, the first of which is "result"; None for a column that the file lacks.
         All are None if no combination has a result: asv then writes a single null. Raises
         ValueError if a column does not fit the parameters."""
@@ -134,7 +134,7 @@ class _Stats(msgspec.Struct, kw_only=True):
 
 
 class _OldRow(msgspec.Struct, kw_only=True):
-    result: Numbers | float | None = None
+    result: _Numbers | float | None = None
     params: Params = []
     stats: list[_Stats | None] | _Stats | None = None
 
@@ -172,7 +172,7 @@ class Decoder:
 
     def _strict(self, content: bytes) -> AsvFile:
         file = _FILE.decode(content)
-        if file.version != VERSION:
+        if file.version != ASV_VERSION:
             raise ValueError("another version")
         rows, durations = [], file.durations
         for name, values in file.results.items():
@@ -180,7 +180,7 @@ class Decoder:
             durations[name] = _SECONDS.decode(kept.get("duration", b"null"))
             version = _TEXT.decode(kept["version"]) if "version" in kept else None
             rows.append(AsvRow(name, version or "", self._decoded_params(name, kept), kept))
-        return AsvFile(VERSION, file.commit_hash, file.env_name, rows, _finite(durations))
+        return AsvFile(ASV_VERSION, file.commit_hash, file.env_name, rows, _finite(durations))
 
     def _decoded_params(self, name: str, kept: dict[str, msgspec.Raw]) -> Params:
         raw = bytes(kept.get("params", b"null"))
@@ -196,13 +196,13 @@ def of_json(value: object, path: Path) -> AsvFile:
         version = msgspec.convert(value, type=_Version).version
         if version == _FIRST_VERSION:
             return _first(msgspec.convert(value, type=_OldFile))
-        if version == VERSION:
+        if version == ASV_VERSION:
             return _plain(msgspec.convert(value, type=_PlainFile), path)
     except UNREADABLE as error:
         raise damaged(path, error) from None
     raise InvalidInputError(
-        f"{path}: asv result file of schema {version}, this reads {_FIRST_VERSION} and {VERSION}; "
-        "install a newer flashbench"
+        f"{path}: asv result file of schema {version}, this reads {_FIRST_VERSION} and "
+        f"{ASV_VERSION}; install a newer flashbench"
     )
 
 
@@ -224,7 +224,7 @@ def _plain(file: _PlainFile, path: Path) -> AsvFile:
         raise
     rows = [AsvRow(name, row.version or "", row.params or [], row) for name, row in known.items()]
     durations = file.durations | {name: row.duration for name, row in known.items()}
-    return AsvFile(VERSION, file.commit_hash, file.env_name, rows, _finite(durations))
+    return AsvFile(ASV_VERSION, file.commit_hash, file.env_name, rows, _finite(durations))
 
 
 def _finite(durations: dict[str, float | None]) -> dict[str, float]:

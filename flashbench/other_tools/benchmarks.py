@@ -18,7 +18,7 @@ from flashbench.metric import UNIT
 from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
 
 SECONDS = UNIT
-UNKNOWN = ""  # a unit or metric that the file does not state
+NOT_STATED = ""  # a unit or metric that the file does not state
 ONE_PROCESS = "one process: its samples are not launches"
 NO_SAMPLES = "no raw samples, only statistics"
 
@@ -46,7 +46,7 @@ class BenchmarkTimes:
     samples: tuple[FloatArray, ...] = ()  # by launch, of those that have any
     case: str = ""  # Case.id if the benchmark has one
     candidate: str = ""
-    metric: str = UNKNOWN
+    metric: str = NOT_STATED
     speedups: Launches = field(default_factory=Launches)
     lacks: tuple[str, ...] = ()  # what a verdict would need
     failure: Failure | None = None

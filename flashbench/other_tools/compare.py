@@ -16,8 +16,8 @@ from flashbench.comparison import Comparison, decide_family
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure
 from flashbench.other_tools.benchmarks import (
+    NOT_STATED,
     SECONDS,
-    UNKNOWN,
     BenchmarkSet,
     BenchmarkTimes,
 )
@@ -131,7 +131,7 @@ def with_machine(
 
 def _candidates(one: BenchmarkSet) -> set[str]:
     own = (s for s in one.benchmarks if s.case and not s.baseline)
-    return {benchmark.candidate for benchmark in own if benchmark.unit in (SECONDS, UNKNOWN)}
+    return {benchmark.candidate for benchmark in own if benchmark.unit in (SECONDS, NOT_STATED)}
 
 
 def _keyed(one: BenchmarkSet, alone: bool) -> dict[_MatchKey, BenchmarkTimes]:
@@ -139,7 +139,7 @@ def _keyed(one: BenchmarkSet, alone: bool) -> dict[_MatchKey, BenchmarkTimes]:
     own = [benchmark for benchmark in one.benchmarks if not benchmark.baseline]
     keys: list[_MatchKey] = []
     for benchmark in own:
-        timed = benchmark.unit in (SECONDS, UNKNOWN)
+        timed = benchmark.unit in (SECONDS, NOT_STATED)
         candidate = "" if alone and timed else benchmark.candidate
         keys.append((benchmark.case, candidate) if benchmark.case else (benchmark.name,))
     return {

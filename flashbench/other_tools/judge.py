@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flashbench.comparison import Comparison, geometric_mean
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.other_tools.benchmarks import NO_SAMPLES, SECONDS, UNKNOWN, BenchmarkSet
+from flashbench.other_tools.benchmarks import NO_SAMPLES, NOT_STATED, SECONDS, BenchmarkSet
 from flashbench.other_tools.compare import Match, beside, compare, matched, with_machine
 from flashbench.other_tools.detect import is_other_tools
 from flashbench.other_tools.read import read
@@ -111,7 +111,7 @@ def _overall(comparisons: list[Comparison], matches: list[Match], alpha: float) 
 
 def _check_metric(sets: tuple[BenchmarkSet, ...], metric: str | None) -> None:
     for one in sets:
-        known = {series.metric for series in one.benchmarks} - {UNKNOWN}
+        known = {series.metric for series in one.benchmarks} - {NOT_STATED}
         if metric and known and metric not in known:
             raise InvalidInputError(
                 f"{one.source}: no {metric} times; it has {', '.join(sorted(known))}"

@@ -13,9 +13,9 @@ import numpy as np
 from flashbench.errors import InvalidInputError
 from flashbench.other_tools.benchmarks import (
     NO_SAMPLES,
+    NOT_STATED,
     ONE_PROCESS,
     SECONDS,
-    UNKNOWN,
     BenchmarkSet,
     BenchmarkTimes,
     Launches,
@@ -120,6 +120,6 @@ def _series(benchmark: _Benchmark, info: PluginInfo | None, where: str) -> Bench
         (np.array(stats.data),) if stats.data else (),
         case=case,
         candidate=info.candidate if info else candidate or (test if case else ""),
-        metric=info.metric if info else UNKNOWN,
+        metric=info.metric if info else NOT_STATED,
         lacks=(ONE_PROCESS,) if stats.data else (NO_SAMPLES, ONE_PROCESS),
     )

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar, get_args
 
-Level = Literal["source", "build", "device"]
-LEVELS: tuple[Level, ...] = get_args(Level)
+CheckLevel = Literal["source", "build", "device"]
+LEVELS: tuple[CheckLevel, ...] = get_args(CheckLevel)
 
 # An error fails the preflight; a warning may be intended.
 Severity = Literal["error", "warning"]
 
-Subject = TypeVar("Subject")
+Examined = TypeVar("Examined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class CannotRepair(Exception):  # noqa: N818 - an outcome, not an error
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Generic[Subject]):
+class Check(Generic[Examined]):
     """One kind of defect. why: what missing it costs; look: yields the findings, and what it cannot
     examine."""
 
     name: str
     why: str
-    look: Callable[[Subject], Iterable[Finding | CannotCheck]]
+    look: Callable[[Examined], Iterable[Finding | CannotCheck]]
 
-    def perform(self, subject: Subject) -> tuple[list[Finding], list[str]]:
+    def perform(self, subject: Examined) -> tuple[list[Finding], list[str]]:
         """Return the findings, under the check's name, and each reason why there may be more.
 
         Findings of one place with one fix are one defect: the gravest is kept.

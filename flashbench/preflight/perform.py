@@ -6,7 +6,14 @@ from pathlib import Path
 from time import monotonic
 
 from flashbench.errors import InvalidInputError
-from flashbench.preflight.finding import CannotRepair, Check, Finding, Level, Severity, Subject
+from flashbench.preflight.finding import (
+    CannotRepair,
+    Check,
+    CheckLevel,
+    Examined,
+    Finding,
+    Severity,
+)
 from flashbench.preflight.source import CHECKS as SOURCE_CHECKS
 from flashbench.preflight.source.clean_clone import with_ignored_units
 from flashbench.preflight.source.tree import read_tree
@@ -19,7 +26,7 @@ _PROJECT = ("pyproject.toml", ".git", "setup.py", "CMakeLists.txt")
 class CheckRun:
     """One check that ran. skipped: why it could not look, or not everywhere, else ""."""
 
-    level: Level
+    level: CheckLevel
     name: str
     why: str
     findings: tuple[Finding, ...]
@@ -32,7 +39,7 @@ class PreflightReport:
     """What a preflight of a project found, in check order."""
 
     root: Path
-    level: Level
+    level: CheckLevel
     checks: list[CheckRun] = field(default_factory=list)
     fixed: list[str] = field(default_factory=list)  # what --fix did, one line each
 
@@ -54,7 +61,7 @@ class PreflightReport:
 
 def run(
     start: Path,
-    level: Level,
+    level: CheckLevel,
     *,
     fix: bool = False,
     timeout: float = 1800.0,
@@ -97,7 +104,9 @@ class _Performer:
     fix: bool
     tell: Callable[[str], None]
 
-    def perform(self, level: Level, checks: Iterable[Check[Subject]], subject: Subject) -> None:
+    def perform(
+        self, level: CheckLevel, checks: Iterable[Check[Examined]], subject: Examined
+    ) -> None:
         """Run each check on the subject. One that cannot run says why, and the others continue."""
         for check in checks:
             begun = monotonic()

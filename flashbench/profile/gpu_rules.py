@@ -15,10 +15,10 @@ CONFLICTS = 30.0  # percent of shared memory's cycles that conflicts add
 ISSUE = 80.0  # percent of cycles in which an instruction is issued
 STALL = 30.0  # percent of a warp's time that one reason takes
 
-Counters = Mapping[str, float]
+_Counters = Mapping[str, float]
 
 
-def of_kernel(counters: Counters) -> Bottleneck:
+def of_kernel(counters: _Counters) -> Bottleneck:
     """The first matching rule: idle SMs, the busiest unit, issue slots, stall reasons."""
     for rule in (_idle_sms, _busiest_unit, _uncounted, _issue, _stall):
         if found := rule(counters):
@@ -29,13 +29,13 @@ def of_kernel(counters: Counters) -> Bottleneck:
     )
 
 
-def busy_share(counters: Counters) -> float | None:
+def busy_share(counters: _Counters) -> float | None:
     """Percent of the kernel's time that an SM has work."""
     active, elapsed = counters.get("active_cycles"), counters.get("elapsed_cycles")
     return 100 * active / elapsed if active is not None and elapsed else None
 
 
-def stalls(counters: Counters) -> list[tuple[str, float]]:
+def stalls(counters: _Counters) -> list[tuple[str, float]]:
     """Stall reasons with their percentage of warps' time, largest first."""
     known = {name: counters.get(f"stall_{name}", 0.0) for name in STALLS}
     total = counters.get("warp_latency") or sum(known.values())
@@ -44,7 +44,7 @@ def stalls(counters: Counters) -> list[tuple[str, float]]:
     return sorted(((n, 100 * v / total) for n, v in known.items()), key=lambda pair: -pair[1])
 
 
-def limiter(counters: Counters) -> str:
+def limiter(counters: _Counters) -> str:
     """The resource that limits the blocks per SM; "" if unknown."""
     limits = {
         "registers": counters.get("limit_registers"),
@@ -59,7 +59,7 @@ def limiter(counters: Counters) -> str:
     return ", ".join(name for name, value in known.items() if value == least)
 
 
-def _idle_sms(counters: Counters) -> Bottleneck | None:
+def _idle_sms(counters: _Counters) -> Bottleneck | None:
     share, waves = busy_share(counters), counters.get("waves")
     if share is None or waves is None or share >= IDLE_SMS:
         return None
@@ -77,30 +77,30 @@ def _idle_sms(counters: Counters) -> Bottleneck | None:
 @dataclass(frozen=True, slots=True)
 class _Unit:
     name: str
-    beside: Callable[[Counters], str]
+    beside: Callable[[_Counters], str]
     next: tuple[str, ...]
 
 
-def _hits(counters: Counters) -> str:
+def _hits(counters: _Counters) -> str:
     hits = counters.get("l2_hits")
     return "L2 hits not counted" if hits is None else f"L2 hits {hits:.0f} %"
 
 
-def _memory_bytes(counters: Counters) -> str:
+def _memory_bytes(counters: _Counters) -> str:
     read, written = counters.get("dram_read"), counters.get("dram_write")
     if read is None or written is None:
         return "bytes moved not counted"
     return f"{(read + written) / 1e6:.4g} MB moved"
 
 
-def _issued(counters: Counters) -> str:
+def _issued(counters: _Counters) -> str:
     issue = counters.get("issue")
     if issue is None:
         return "issued instructions not counted"
     return f"instructions issued in {issue:.0f} % of cycles"
 
 
-def _conflict_share(counters: Counters) -> float:
+def _conflict_share(counters: _Counters) -> float:
     cycles = counters.get("shared_cycles", 0.0)
     return 100 * counters.get("conflicts", 0.0) / cycles if cycles else 0.0
 
@@ -164,7 +164,7 @@ _UNITS = {
 }
 
 
-def _busiest_unit(counters: Counters) -> Bottleneck | None:
+def _busiest_unit(counters: _Counters) -> Bottleneck | None:
     share, unit = max((counters.get(unit, 0.0), unit) for unit in _UNITS)
     if share < BUSY:
         return None
@@ -182,7 +182,7 @@ def _busiest_unit(counters: Counters) -> Bottleneck | None:
     return Bottleneck(found.name, evidence, found.next)
 
 
-def _uncounted(counters: Counters) -> Bottleneck | None:
+def _uncounted(counters: _Counters) -> Bottleneck | None:
     """Unknown if a unit that the later rules depend on was not counted."""
     missing = [_UNITS[unit].name for unit in ("dram", "l2", "tensor") if unit not in counters]
     return (
@@ -190,7 +190,7 @@ def _uncounted(counters: Counters) -> Bottleneck | None:
     )
 
 
-def _issue(counters: Counters) -> Bottleneck | None:
+def _issue(counters: _Counters) -> Bottleneck | None:
     issue = counters.get("issue", 0.0)
     if issue < ISSUE:
         return None
@@ -227,7 +227,7 @@ _LATENCY = {
 }
 
 
-def _stall(counters: Counters) -> Bottleneck | None:
+def _stall(counters: _Counters) -> Bottleneck | None:
     for name, share in stalls(counters):
         if name in _LATENCY and share >= STALL:
             break

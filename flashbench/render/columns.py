@@ -19,7 +19,7 @@ Texts = dict[str, list[str]]  # of each column its title and cells
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ColumnLayout:
     """names: columns that identify rows; rest: beside them, or below if `stacked`; left_out:
     titles of columns without room."""
 
@@ -30,7 +30,7 @@ class Layout:
     left_out: tuple[str, ...] = ()
 
 
-def layout(document: Document, terminal: Terminal) -> Layout:
+def layout(document: Document, terminal: Terminal) -> ColumnLayout:
     """Names and what is shown on any terminal first, then the others while they fit."""
     columns = [c for c in document.columns if c.shown != "data"]
     texts = _texts(document, columns, unicode=terminal.unicode)
@@ -43,7 +43,7 @@ def layout(document: Document, terminal: Terminal) -> Layout:
         drawn = terminal.plot and room >= _LEAST_ASKED
         picture = _picture(document, texts, room, terminal) if drawn else []
         rest = [*(c for c in usual if not c.identifies), *picture]
-        return Layout(names, rest, texts, left_out=_no_bars(document, terminal, picture))
+        return ColumnLayout(names, rest, texts, left_out=_no_bars(document, terminal, picture))
     least = bars.LEAST if terminal.plot is None else _LEAST_ASKED
     wanted = terminal.plot or (terminal.plot is None and width >= WIDE)
     beside = taken([*names, *keys], texts)
@@ -51,7 +51,7 @@ def layout(document: Document, terminal: Terminal) -> Layout:
         room = width - 2 * GAP - taken(keys, texts)
         picture = _picture(document, texts, room, terminal) if wanted and room >= least else []
         left_out = _left_out(usual, keys) + _no_bars(document, terminal, picture)
-        return Layout(names, [*keys, *picture], texts, True, left_out)
+        return ColumnLayout(names, [*keys, *picture], texts, True, left_out)
     drawn = wanted and _has_intervals(document) and beside + GAP + least <= width
     chosen = {c.key for c in (*names, *keys)}
     others = [c for c in usual if c.key not in chosen]
@@ -67,7 +67,7 @@ def layout(document: Document, terminal: Terminal) -> Layout:
     room = width - taken(shown, texts) - GAP
     picture = _picture(document, texts, room, terminal) if drawn else []
     rest = [*(c for c in shown if not c.identifies), *picture]
-    return Layout(names, rest, texts, left_out=_left_out(usual, shown))
+    return ColumnLayout(names, rest, texts, left_out=_left_out(usual, shown))
 
 
 def taken(columns: list[Column], texts: Texts) -> int:

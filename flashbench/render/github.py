@@ -5,7 +5,7 @@ The commands and their escaping are documented under "Workflow commands for GitH
 
 from flashbench.render.escape import MAX_CELL, command_data, command_property
 from flashbench.render.markdown import comment
-from flashbench.table import ATTENTION, Cell, Document
+from flashbench.table import NEED_ATTENTION, Cell, Document
 
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step's summary
 _MOST_ANNOTATIONS = 10  # of each kind that GitHub shows per step
@@ -20,8 +20,8 @@ def annotations(document: Document) -> str:
     """One command per line: the verdict, then errors for WRONG, SLOWER and NOT MEASURED, and
     warnings for UNDECIDED and SLOWER?. The verdict has the worst kind below it, or is a notice.
     Beyond ten of a kind, the last one stands for the rest."""
-    judged = [row for row in document.rows if "verdict" in row and _text(row) in ATTENTION]
-    judged.sort(key=lambda row: ATTENTION.index(_text(row)))
+    judged = [row for row in document.rows if "verdict" in row and _text(row) in NEED_ATTENTION]
+    judged.sort(key=lambda row: NEED_ATTENTION.index(_text(row)))
     kinds = [_kind(row) for row in judged]
     lines = []
     if document.verdict:

@@ -7,14 +7,12 @@ properties of a test case: its numbers are `key=value` lines in its `system-out`
 from xml.etree import ElementTree
 
 from flashbench.render.escape import attachment_free
-from flashbench.table import FAILED, Cell, Document, Value, significant
+from flashbench.table import FAILED, Document, Row, Value, significant
 
 # The judged time, by view: of the candidate, of B, of any candidate (detail), of a baseline alone.
 _TIMES = ("candidate_us", "b_us", "p50_us", "sdpa_us", "torch_us")
 _SKIPPED = ("UNDECIDED", "SLOWER?", "NOT REACHED")
 _FINE = ("FASTER", "FASTER?", "SAME", "PASSED", "ok", "")
-
-Row = dict[str, Cell]
 
 
 def render(document: Document) -> str:

@@ -5,15 +5,13 @@ glance: the verdict first, then the rows that need attention, the others folded.
 """
 
 from flashbench.render.escape import MAX_CELL, markdown, markdown_line
-from flashbench.table import ATTENTION, FAILED, Cell, Column, Document
+from flashbench.table import FAILED, NEED_ATTENTION, Column, Document, Row
 
 COMMENT_LIMIT = 65_536  # GitHub's limit for a comment, in characters; we count bytes
 MANY_ROWS = 20  # more rows than this are folded
 _MOST_OUTSIDE = 50  # rows and notes left unfolded
 _MAX_LINE = 500  # characters of a header, note or footer of a comment
 _RESERVE = 500  # bytes for the fold's markup and the line on what was left out
-
-Row = dict[str, Cell]
 
 
 def render(document: Document) -> str:
@@ -107,7 +105,7 @@ def _split(rows: list[Row]) -> tuple[list[Row], list[Row]]:
     """Rows to show and rows to fold; a long table shows only the rows that need attention."""
     if len(rows) <= MANY_ROWS:
         return rows, []
-    ranks = {outcome: rank for rank, outcome in enumerate(ATTENTION)}
+    ranks = {outcome: rank for rank, outcome in enumerate(NEED_ATTENTION)}
     chosen = sorted(
         (index for index, row in enumerate(rows) if _verdict(row) in ranks),
         key=lambda index: ranks[_verdict(rows[index])],

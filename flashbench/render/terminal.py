@@ -27,10 +27,10 @@ class Terminal:
     plot: bool | None = False
 
 
-Part = tuple[int, int, str]  # start, end and the text that determines the colour
+PaintedSpan = tuple[int, int, str]  # start, end and the text that determines the colour
 
 
-def painted(line: str, parts: list[Part]) -> str:
+def painted(line: str, parts: list[PaintedSpan]) -> str:
     """Colour parts of a line by their verdicts."""
     for start, end, verdict in sorted(parts, reverse=True):
         if colour := _COLOURS.get(verdict):

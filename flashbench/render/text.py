@@ -8,18 +8,18 @@ row becomes a block of lines.
 import textwrap
 from collections.abc import Iterator
 
-from flashbench.render.columns import GAP, PICTURE, Layout, Texts, layout, taken
+from flashbench.render.columns import GAP, PICTURE, ColumnLayout, Texts, layout, taken
 from flashbench.render.escape import log_line, printable
-from flashbench.render.terminal import Part, Terminal, painted
+from flashbench.render.terminal import PaintedSpan, Terminal, painted
 from flashbench.table import Column, Document
 
-Line = tuple[str, list[Part]]
+_Line = tuple[str, list[PaintedSpan]]
 
 
 def render(document: Document, terminal: Terminal = Terminal()) -> str:  # noqa: B008 (frozen)
     """Header, table, notes, footer."""
     width = terminal.width
-    lines: list[Line] = [(line, []) for text in document.header for line in _wrap(text, width)]
+    lines: list[_Line] = [(line, []) for text in document.header for line in _wrap(text, width)]
     lines.append(("", []))
     if document.rows:
         lines += _table(document, layout(document, terminal), width)
@@ -30,7 +30,7 @@ def render(document: Document, terminal: Terminal = Terminal()) -> str:  # noqa:
     return "\n".join(_safe(*line, terminal) for line in lines).rstrip("\n") + "\n"
 
 
-def _safe(text: str, parts: list[Part], terminal: Terminal) -> str:
+def _safe(text: str, parts: list[PaintedSpan], terminal: Terminal) -> str:
     plain = text.rstrip()
     escaped = log_line(plain)
     return painted(plain, parts) if terminal.colour and escaped == plain else escaped
@@ -42,7 +42,7 @@ def _wrap(text: str, width: int | None, hanging: str = "") -> list[str]:
     return textwrap.wrap(printable(text), width, subsequent_indent=hanging) or [""]
 
 
-def _table(document: Document, chosen: Layout, width: int | None) -> list[Line]:
+def _table(document: Document, chosen: ColumnLayout, width: int | None) -> list[_Line]:
     """The table in as many parts as the width requires, each followed by an empty line."""
     names, rest, texts = chosen.names, chosen.rest, chosen.texts
     if chosen.stacked and taken(rest, texts) + GAP <= (width or 0):
@@ -65,16 +65,16 @@ def _table(document: Document, chosen: Layout, width: int | None) -> list[Line]:
     return lines
 
 
-def _ordered(document: Document, chosen: Layout) -> list[Column]:
+def _ordered(document: Document, chosen: ColumnLayout) -> list[Column]:
     """Names and the rest as the document orders them, the picture last."""
     both = [*chosen.names, *chosen.rest]
     return [c for c in document.columns if c in both] + [c for c in both if c is PICTURE]
 
 
-def _grid(document: Document, columns: list[Column], texts: Texts) -> list[Line]:
+def _grid(document: Document, columns: list[Column], texts: Texts) -> list[_Line]:
     widths = [max(map(len, texts[column.key])) for column in columns]
     headings = _headings(document)
-    lines: list[Line] = [
+    lines: list[_Line] = [
         _line(columns, texts, widths, 0, ""),
         ((GAP * " ").join("-" * width for width in widths), []),
     ]
@@ -85,7 +85,9 @@ def _grid(document: Document, columns: list[Column], texts: Texts) -> list[Line]
     return lines
 
 
-def _line(columns: list[Column], texts: Texts, widths: list[int], place: int, verdict: str) -> Line:
+def _line(
+    columns: list[Column], texts: Texts, widths: list[int], place: int, verdict: str
+) -> _Line:
     """verdict: decides the colour of its own column and of the picture."""
     line, parts = "", []
     for column, width in zip(columns, widths, strict=True):
@@ -97,12 +99,12 @@ def _line(columns: list[Column], texts: Texts, widths: list[int], place: int, ve
     return line.rstrip(), parts
 
 
-def _headings(document: Document) -> dict[int, list[Line]]:
+def _headings(document: Document) -> dict[int, list[_Line]]:
     """Headings by the row they precede, with an empty line before all but the first."""
-    found: dict[int, list[Line]] = {}
+    found: dict[int, list[_Line]] = {}
     place = 0
     for group in document.groups:
-        heading: Line = (printable(group.heading), [])
+        heading: _Line = (printable(group.heading), [])
         found[place] = [("", []), heading] if place else [heading]
         place += group.rows
     return found
@@ -110,7 +112,7 @@ def _headings(document: Document) -> dict[int, list[Line]]:
 
 def _stacked(
     document: Document, names: list[Column], rest: list[Column], texts: Texts, width: int
-) -> Iterator[Line]:
+) -> Iterator[_Line]:
     """Two lines per row: its identifying cells, then the others."""
     widths = [max(map(len, texts[column.key])) for column in rest]
     headings = _headings(document)
@@ -127,7 +129,7 @@ def _stacked(
             yield "-" * min(max(longest, taken(rest, texts) + GAP), width), []
 
 
-def _blocks(names: list[Column], rest: list[Column], texts: Texts, width: int) -> list[Line]:
+def _blocks(names: list[Column], rest: list[Column], texts: Texts, width: int) -> list[_Line]:
     """One block per row: its identifying cells, then a line for each other column."""
     longest = max(len(texts[column.key][0]) for column in rest)
     lines = []

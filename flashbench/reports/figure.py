@@ -11,7 +11,7 @@ from flashbench.log_axis import LogAxis, linear_ticks
 
 NOT_FOLDED = 18  # panels; of a figure with more a page shows AT_ONCE
 AT_ONCE = 12
-Numbers = Sequence[float]
+_Numbers = Sequence[float]
 Ends = tuple[float, float]
 
 
@@ -50,8 +50,8 @@ class Dots:
     titles: tooltips; filled: else open marks; small: for many marks."""
 
     series: int
-    x: Numbers
-    y: Numbers
+    x: _Numbers
+    y: _Numbers
     titles: Sequence[str] = ()
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
@@ -65,8 +65,8 @@ class Line:
     """A line. series None: not a series, but for example a roof."""
 
     series: int | None
-    x: Numbers
-    y: Numbers
+    x: _Numbers
+    y: _Numbers
     dashed: bool = False
     label: str = ""
 
@@ -76,9 +76,9 @@ class Area:
     """An area between two heights."""
 
     series: int
-    x: Numbers
-    low: Numbers
-    high: Numbers
+    x: _Numbers
+    low: _Numbers
+    high: _Numbers
 
 
 @dataclass(frozen=True, slots=True)

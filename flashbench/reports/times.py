@@ -12,7 +12,7 @@ from flashbench.launches import LaunchData
 from flashbench.report import Report
 from flashbench.reports.figure import Area, Axis, Data, Dots, Figure, Line, Mark, Panel, log_ends
 from flashbench.stats.bootstrap import bootstrap_quantile
-from flashbench.table import ATTENTION, digits
+from flashbench.table import NEED_ATTENTION, digits
 from flashbench.views.detail import MIN_BOOTSTRAP
 
 MOST_DRAWN = 24  # cases whose distributions are drawn
@@ -60,7 +60,7 @@ def _chosen(report: Report, data: LaunchData) -> list[int]:
     count = len(data.run.cases)
     if count <= MOST_DRAWN:
         return list(range(count))
-    rank = {outcome: place for place, outcome in enumerate(ATTENTION)}
+    rank = {outcome: place for place, outcome in enumerate(NEED_ATTENTION)}
     urgent = sorted(
         (rank[verdict.outcome], data.case_index[comparison.case.id])
         for comparison, verdict in report.judged

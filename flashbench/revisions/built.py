@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flashbench.builds import Build, Status
+from flashbench.builds import Build, BuildStatus
 from flashbench.builds.content import content_hash
 from flashbench.errors import NotMeasuredError
 from flashbench.measuring.plan import Plan
@@ -39,7 +39,7 @@ class Built:
     when: tuple[float, float] | None = None
 
     @property
-    def status(self) -> Status:
+    def status(self) -> BuildStatus:
         return self.outcome.status
 
     @property

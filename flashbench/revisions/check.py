@@ -23,14 +23,14 @@ import msgspec
 from flashbench import defaults
 from flashbench.builds import diagnosis, running
 from flashbench.builds.content import libraries
-from flashbench.builds.diagnosis import Status
+from flashbench.builds.diagnosis import BuildStatus
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS, signal_name
 from flashbench.builds.supervise import Log
 from flashbench.errors import NotMeasuredError
 from flashbench.measuring.forks import Forked, Forks
 from flashbench.revisions import jit
 from flashbench.revisions.check_process import CheckRequest
-from flashbench.revisions.computed import ATTENTION, WhatIsComputed
+from flashbench.revisions.computed import ATTENTION_BY_DEFAULT, WhatIsComputed
 
 SERVER = (
     "from flashbench.revisions.check_process import serve; del sys.path[0]; serve(int(sys.argv[1]))"
@@ -53,7 +53,7 @@ class CallResult(NamedTuple):
     """The result of calling a callable. status: "built" if it is correct; checked: on which cases,
     in one line."""
 
-    status: Status
+    status: BuildStatus
     reason: str = ""
     checked: str = ""
 
@@ -61,7 +61,7 @@ class CallResult(NamedTuple):
 class LoadResult(NamedTuple):
     """The result of importing a callable. compilers: modules that it imported to compile."""
 
-    status: Status
+    status: BuildStatus
     reason: str = ""
     compilers: tuple[str, ...] = ()
 
@@ -112,7 +112,7 @@ class Checker:
         spec: str,
         log: Path,
         cases: Sequence[str] = (),
-        operation: WhatIsComputed = ATTENTION,
+        operation: WhatIsComputed = ATTENTION_BY_DEFAULT,
     ) -> CallResult:
         """Whether the importable callable is correct on these cases: "built", "wrong result",
         "timeout", or "unchecked" if it refuses one of them. No cases: small ones, some of which it
@@ -152,7 +152,7 @@ class Checker:
         log: Path,
         cases: Sequence[str],
         threads: int | None,
-        operation: WhatIsComputed = ATTENTION,
+        operation: WhatIsComputed = ATTENTION_BY_DEFAULT,
     ) -> None:
         """Call the importable callable once on each of these cases, whatever it returns or raises,
         so that it compiles what it compiles then. threads: of torch; None: its default."""
@@ -168,8 +168,8 @@ class Checker:
             self._ask(request, log)
 
     def _ended(
-        self, reply: dict[str, Any], log: Path, what: str, status: Status
-    ) -> tuple[Status, str]:
+        self, reply: dict[str, Any], log: Path, what: str, status: BuildStatus
+    ) -> tuple[BuildStatus, str]:
         """The answer for a process that ended, or was killed, before it answered."""
         if "checker" in reply:
             return status, f"{what} ended the process that checks it: {reply['checker']}"
@@ -279,7 +279,7 @@ def _read(handle: int) -> bytes:
         return b""
 
 
-def _status(error: str, import_root: Path, spec: str) -> tuple[Status, str]:
+def _status(error: str, import_root: Path, spec: str) -> tuple[BuildStatus, str]:
     error = error.replace(f"{import_root}{os.sep}", "")
     if wanted := _missing(error, spec):
         built = [path.relative_to(import_root).as_posix() for path in libraries(import_root)]

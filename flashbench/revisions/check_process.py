@@ -17,7 +17,7 @@ import msgspec
 from flashbench.errors import FlashbenchError
 from flashbench.measuring import fork_server
 from flashbench.revisions import jit
-from flashbench.revisions.computed import ATTENTION, WhatIsComputed
+from flashbench.revisions.computed import ATTENTION_BY_DEFAULT, WhatIsComputed
 
 if TYPE_CHECKING:
     from flashbench.operations import Operation
@@ -35,7 +35,7 @@ class CheckRequest(msgspec.Struct, frozen=True):
     correct: bool = False
     warm: bool = False
     cases: list[str] = []
-    operation: WhatIsComputed = ATTENTION
+    operation: WhatIsComputed = ATTENTION_BY_DEFAULT
     threads: int | None = None
     ended: dict[str, str] = {}
 

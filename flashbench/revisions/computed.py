@@ -8,7 +8,7 @@ from pathlib import Path
 from flashbench import operations
 from flashbench.callables import LAYOUTS
 from flashbench.errors import InvalidInputError
-from flashbench.project_cases import ANY, NAME, ProjectCases
+from flashbench.project_cases import ANY_CASES, NAME, ProjectCases
 from flashbench.revisions.project import Project
 
 
@@ -19,13 +19,13 @@ class WhatIsComputed:
 
     name: str
     import_root: str = ""
-    cases: ProjectCases = ANY
+    cases: ProjectCases = ANY_CASES
 
     @property
     def key(self) -> list[str]:
         """The key of a result; empty for attention. Includes the source of a project's own
         module."""
-        if self == ATTENTION:
+        if self == ATTENTION_BY_DEFAULT:
             return []
         parts = [self.name, *(f"{name}={value}" for name, value in self.cases.given.items())]
         if ":" in self.name:
@@ -36,7 +36,7 @@ class WhatIsComputed:
         return parts
 
 
-ATTENTION = WhatIsComputed(operations.DEFAULT)
+ATTENTION_BY_DEFAULT = WhatIsComputed(operations.DEFAULT)
 
 
 def of_project(project: Project) -> WhatIsComputed:

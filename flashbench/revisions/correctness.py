@@ -22,7 +22,7 @@ from flashbench.measuring.checks import WrongError, check_candidate
 from flashbench.measuring.problem import Problem, inputs_of
 from flashbench.operations import parse_case
 from flashbench.operations.operation import Operation
-from flashbench.project_cases import ANY, ProjectCases
+from flashbench.project_cases import ANY_CASES, ProjectCases
 from flashbench.revisions.computed import shapes
 from flashbench.runfile import Candidate
 
@@ -120,7 +120,7 @@ def check_small(
     call: Callable[..., Any],
     spec: str,
     operation: Operation = operations.ATTENTION,
-    wanted: ProjectCases = ANY,
+    wanted: ProjectCases = ANY_CASES,
     watched: Watched = ALONE,
 ) -> Checked:
     """Check each dtype and option, such as a mask, on every device here, at the first shape that

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from flashbench import locks
-from flashbench.builds import Build, Status, diagnosis, missing_symbol, pruning, toolchain
+from flashbench.builds import Build, BuildStatus, diagnosis, missing_symbol, pruning, toolchain
 from flashbench.builds.content import content_hash, library_hash
 from flashbench.builds.delivered import copy_delivered
 from flashbench.builds.recipe import read_log
@@ -18,7 +18,7 @@ from flashbench.errors import NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 from flashbench.revisions import jit
 from flashbench.revisions.check import Checker
-from flashbench.revisions.computed import ATTENTION, WhatIsComputed
+from flashbench.revisions.computed import ATTENTION_BY_DEFAULT, WhatIsComputed
 from flashbench.revisions.fingerprint import is_document
 from flashbench.revisions.project import Project
 
@@ -28,7 +28,7 @@ class CheckResult(msgspec.Struct, frozen=True, array_like=True):
     ImportRecord. checked: the cases on which it is correct; "" in a record of an older flashbench,
     which did not distinguish that from refusing all. gpus: those available for the check."""
 
-    status: Status
+    status: BuildStatus
     reason: str
     environment: str
     limit: float
@@ -41,7 +41,7 @@ class ImportRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True
     yet; environment: the packages it was tried with; results: by named cases, "" for the small
     ones."""
 
-    status: Status = "built"
+    status: BuildStatus = "built"
     reason: str = ""
     library_hash: str = ""
     source_hash: str = ""  # of the build's sources and the revision's own files
@@ -109,7 +109,7 @@ def checked(
     retry_failed: bool,
     cases: Sequence[str] = (),
     tree: str = "",
-    operation: WhatIsComputed = ATTENTION,
+    operation: WhatIsComputed = ATTENTION_BY_DEFAULT,
 ) -> ImportRecord:
     """The record of an import root whose callable was loaded and, if `correct`, called on these
     cases. tree: the working tree, which must not be imported from.
@@ -145,7 +145,7 @@ def checked(
             return True
         return found.status != "built" and again(found)
 
-    def limit_of(status: Status) -> float:
+    def limit_of(status: BuildStatus) -> float:
         return checker.timeout if status == "timeout" else 0.0
 
     pruning.touch(directory)
@@ -183,7 +183,7 @@ def checked(
     return msgspec.structs.replace(record, reused=not why)
 
 
-def named(cases: Sequence[str], operation: WhatIsComputed = ATTENTION) -> str:
+def named(cases: Sequence[str], operation: WhatIsComputed = ATTENTION_BY_DEFAULT) -> str:
     """The name of their result in a record."""
     return " ".join([*operation.key, *cases])
 

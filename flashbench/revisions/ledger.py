@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from flashbench.builds import Status
+from flashbench.builds import BuildStatus
 from flashbench.files import replace_file
 
 # How far a revision is checked: it builds, its callable imports, it computes correctly.
@@ -25,7 +25,7 @@ class RevisionOutcome(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=T
     """The outcome of one revision; for a commit, the last known."""
 
     commit: str
-    status: Status
+    status: BuildStatus
     reason: str = ""  # the first lines that explain a failure; empty when built
     stage: Stage  # how far it was checked
     build: str  # the build's key

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashbench import defaults
-from flashbench.builds import Build, Status, build, commit_index, pruning, toolchain
+from flashbench.builds import Build, BuildStatus, build, commit_index, pruning, toolchain
 from flashbench.builds.builder import find, is_answer
 from flashbench.builds.command import Command
 from flashbench.builds.recipe import OwnExtension, Recipe
@@ -121,7 +121,7 @@ def _outcome(
     revision: Revision,
     made: Build,
     stage: Stage,
-    status: Status,
+    status: BuildStatus,
     reason: str,
     notes: tuple[str, ...] = (),
     checked: str = "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flashbench.callables import OPERATIONS, OUR_CALLABLE, OURS, is_function
 from flashbench.errors import InvalidInputError
-from flashbench.project_cases import ANY, ProjectCases
+from flashbench.project_cases import ANY_CASES, ProjectCases
 from flashbench.project_cases import read as read_cases
 from flashbench.pyproject import find_pyproject, read_pyproject, table_of, up_to_repository
 from flashbench.revisions import backend, git
@@ -52,7 +52,7 @@ class Project:
     directory: str = "."
     operation: str = OPERATIONS[0]  # what the callable computes
     adapter: str = ""
-    cases: ProjectCases = ANY  # what it is measured and checked on
+    cases: ProjectCases = ANY_CASES  # what it is measured and checked on
 
     @property
     def build_inputs(self) -> tuple[str, ...]:

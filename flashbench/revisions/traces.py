@@ -23,15 +23,15 @@ _SIMPLE = (int, float, complex, str, bytes, type(None), frozenset)
 # Most of what modules hold; not searched.
 _LEAVES = frozenset({*_SIMPLE, bool, tuple, FunctionType, BuiltinFunctionType})
 
-State = dict[str, Mapping[Any, Any]]
+_State = dict[str, Mapping[Any, Any]]
 
 
-def state() -> State:
+def state() -> _State:
     """Everything that revisions could share in this process: values by location.
 
     Keeps the values alive, so that no new object reuses an address.
     """
-    found: State = {
+    found: _State = {
         "the environment variable": dict(os.environ),
         "the operator": {
             name: torch._C._dispatch_dump(name) for name in torch._C._dispatch_get_all_op_names()
@@ -49,7 +49,7 @@ def state() -> State:
     return found
 
 
-def difference(before: State, after: State) -> str:
+def difference(before: _State, after: _State) -> str:
     """Describe the first difference; "" without any. Contents of a module imported in between do
     not count, because any importer finds them."""
     for place, old in before.items():

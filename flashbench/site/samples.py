@@ -13,7 +13,7 @@ from flashbench import defaults
 from flashbench import machine as machine_profile
 from flashbench.damage import UNREADABLE
 from flashbench.history import asv_row, commit_record, names
-from flashbench.history.asv_row import Cell
+from flashbench.history.asv_row import AsvCell
 from flashbench.history.model import History, Machine, Series
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools import untrusted_json as documents
@@ -123,9 +123,11 @@ def measured_roofs(results: Path, machine: str) -> list[Ceilings]:
     return [one for one in reversed(kept) if possible_peaks(one)]
 
 
-def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[str, ...], Cell]]:
+def _cells(
+    folder: Path, commit: str, environment: str
+) -> dict[str, dict[tuple[str, ...], AsvCell]]:
     """The cells of our benchmarks in a commit's result files; of duplicates, the later counts."""
-    found: dict[str, dict[tuple[str, ...], Cell]] = {}
+    found: dict[str, dict[tuple[str, ...], AsvCell]] = {}
     decoder = Decoder()
     for path in sorted(folder.glob(f"{commit[:8]}*.json")):
         file = decoder.decode(documents.content(path), path)
@@ -143,7 +145,7 @@ def _cells(folder: Path, commit: str, environment: str) -> dict[str, dict[tuple[
     return found
 
 
-def _launches(cell: Cell) -> Launches:
+def _launches(cell: AsvCell) -> Launches:
     """The samples, one per launch; empty if any is not a time."""
     samples = cell.get("samples") or []
     values = np.array([value for value in samples if isinstance(value, float)])
@@ -152,7 +154,7 @@ def _launches(cell: Cell) -> Launches:
     return Launches(np.arange(len(values), dtype=np.intp), values)
 
 
-def _speedups(cell: Cell | None) -> Launches:
+def _speedups(cell: AsvCell | None) -> Launches:
     samples = (cell or {}).get("samples") or []
     values = np.array([value for value in samples if isinstance(value, float) and value > 0])
     return Launches(np.arange(len(values), dtype=np.intp), -np.log(values))

@@ -17,7 +17,7 @@ from flashbench.site.jumps import jumps
 from flashbench.stats.quantile import interval_ranks
 
 _MOSTLY = 3 / 4  # of the commits; cases measured at fewer are left out of the mean
-State = Literal["faster", "slower", "as fast"]
+_State = Literal["faster", "slower", "as fast"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +133,14 @@ def _of_launches(mean: float, launches: FloatArray) -> tuple[float, ...]:
     return middle, *ends, lower, upper
 
 
-def state_of(low: float, high: float) -> State:
+def state_of(low: float, high: float) -> _State:
     """The state that an interval of a speed-up shows; an unbounded one shows none."""
     if low > 1:
         return "faster"
     return "slower" if high < 1 else "as fast"
 
 
-def since(points: Points, state: State | None = None) -> int | None:
+def since(points: Points, state: _State | None = None) -> int | None:
     """The first commit from which on the mean is on its side of 1, or as fast; None if it always
     was. state: the newest one, by default that of its band."""
     states = [state_of(low, high) for low, high in zip(points.low, points.high, strict=True)]

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-Request = dict[str, Any]
+_Request = dict[str, Any]
 
 _IMPORTED = runpy.run_path(str(Path(__file__).with_name("imported.py")))
 _OUTPUT = 4000  # characters of a failed benchmark's output
@@ -34,7 +34,7 @@ class _Channel:
         self._socket = socket.socket(fileno=handle)
         self._socket.set_inheritable(False)
 
-    def receive(self) -> Request | None:
+    def receive(self) -> _Request | None:
         """The next request; None if the parent is gone. Reads no more than that line, which a fork
         would otherwise lack."""
         line = b""
@@ -43,7 +43,7 @@ class _Channel:
             if not part:
                 return None
             line += part
-        request: Request = json.loads(line)
+        request: _Request = json.loads(line)
         return request
 
     def send(self, **answer: Any) -> None:
@@ -83,9 +83,9 @@ def _end_with(parent: int) -> None:
 
 def _forked(
     channel: _Channel,
-    work: "Callable[[_Channel, str, Request], dict[str, Any]]",
+    work: "Callable[[_Channel, str, _Request], dict[str, Any]]",
     suite: str,
-    request: Request,
+    request: _Request,
 ) -> None:
     """Do the work in a fork; if it dies, say how, and what it printed."""
     if request["do"] == "measure":
@@ -136,7 +136,7 @@ def _import_ahead(suite: str, name: str) -> None:
             return
 
 
-def _discover(channel: _Channel, suite: str, request: Request) -> dict[str, Any]:
+def _discover(channel: _Channel, suite: str, request: _Request) -> dict[str, Any]:
     """The benchmarks whose names the pattern finds, with their parameters. modules: to import, by
     dotted names below the suite."""
     from asv_runner import discovery
@@ -187,7 +187,7 @@ def _expanded(benchmark: Any) -> list[tuple[int | None, str]]:
     return [(i, f"{benchmark.name}({', '.join(one)})") for i, one in enumerate(combinations)]
 
 
-def _make_cache(channel: _Channel, suite: str, request: Request) -> dict[str, Any]:
+def _make_cache(channel: _Channel, suite: str, request: _Request) -> dict[str, Any]:
     """asv's setup_cache: it leaves cache.pickle in the folder."""
     from asv_runner.discovery import get_benchmark_from_name
 
@@ -196,7 +196,7 @@ def _make_cache(channel: _Channel, suite: str, request: Request) -> dict[str, An
     return {"ok": True}
 
 
-def _measure(channel: _Channel, suite: str, request: Request) -> dict[str, Any]:
+def _measure(channel: _Channel, suite: str, request: _Request) -> dict[str, Any]:
     """Set one benchmark up, then run it as often as the parent asks."""
     from asv_runner.benchmarks.mark import SkipNotImplemented
     from asv_runner.discovery import get_benchmark_from_name
@@ -233,7 +233,7 @@ def _measure(channel: _Channel, suite: str, request: Request) -> dict[str, Any]:
     return {"done": True}
 
 
-def _origins(request: Request) -> dict[str, Any]:
+def _origins(request: _Request) -> dict[str, Any]:
     """Modules imported from the working tree, and whether any but the suite's is the revision's."""
     place, suite = request["place"] + os.sep, request["suite"] + os.sep
     own = (one for one in _IMPORTED["files"]().values() if one.startswith(place))

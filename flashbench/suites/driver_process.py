@@ -14,7 +14,7 @@ from typing import Any
 from flashbench.builds.recipe import signal_name
 from flashbench.errors import NotMeasuredError
 from flashbench.suites.checkouts import Checkout
-from flashbench.suites.suite_file import Status
+from flashbench.suites.suite_file import BenchmarkStatus
 
 _DRIVER = Path(__file__).with_name("driver.py")
 
@@ -22,9 +22,9 @@ _DRIVER = Path(__file__).with_name("driver.py")
 class FailedError(Exception):
     """A benchmark that has no number. status: why."""
 
-    def __init__(self, status: Status, reason: str) -> None:
+    def __init__(self, status: BenchmarkStatus, reason: str) -> None:
         super().__init__(reason)
-        self.status: Status = status
+        self.status: BenchmarkStatus = status
 
 
 class DriverProcess:

@@ -16,7 +16,7 @@ MAX_BYTES = 2**28
 _HEAD = 4096
 
 Tool = Literal["asv", "pytest-benchmark"]
-Status = Literal["ok", "skipped", "error", "crashed", "timeout", "missing"]
+BenchmarkStatus = Literal["ok", "skipped", "error", "crashed", "timeout", "missing"]
 
 
 class SuiteSide(msgspec.Struct, kw_only=True):
@@ -47,7 +47,7 @@ class SuiteResult(msgspec.Struct, kw_only=True):
     side. side: "A" or "B", where the failure was; "" if both skip it."""
 
     case: str
-    status: Status = "ok"
+    status: BenchmarkStatus = "ok"
     reason: str = ""
     side: str = ""
     a: list[list[float]] = []

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 from flashbench import operations
 from flashbench.errors import InvalidInputError
-from flashbench.table import ATTENTION, Cell, Column, Document, Group, digits, ratio_text
+from flashbench.table import NEED_ATTENTION, Cell, Column, Document, Group, Row, digits, ratio_text
 from flashbench.verdict import Outcome
 
-Row = dict[str, Cell]
 ALL = "all"
-_URGENCY = {verdict: place for place, verdict in enumerate(ATTENTION)}
+_URGENCY = {verdict: place for place, verdict in enumerate(NEED_ATTENTION)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def _heading(name: str, value: object, rows: list[Row]) -> str:
     if logs:
         said.append(f"speed-up {ratio_text(math.exp(math.fsum(logs) / len(logs)))} in the mean")
     urgent = [row["verdict"].text for row in rows if "verdict" in row and name != "verdict"]
-    said += [f"{urgent.count(one)} {one}" for one in ATTENTION if one in urgent]
+    said += [f"{urgent.count(one)} {one}" for one in NEED_ATTENTION if one in urgent]
     text = "-" if value is None else f"{value}"
     return f"{text if isinstance(value, str) else f'{name} {text}'}: {', '.join(said)}"
 

@@ -16,7 +16,7 @@ from flashbench.table import (
     Column,
     Document,
     Note,
-    Shown,
+    ShownIn,
     digits,
     interval_columns,
     memory_cell,
@@ -115,7 +115,7 @@ def _columns(several_files: bool) -> list[Column]:
     ]
 
 
-def percentile_columns(shown: Shown = "text") -> list[Column]:
+def percentile_columns(shown: ShownIn = "text") -> list[Column]:
     """Columns of percentiles of one candidate's samples, with their intervals."""
     each = [interval_columns(name, f"{name} us [95 %]", shown, unit="_us") for name in QUANTILES]
     return [column for columns in each for column in columns]

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from flashbench.cost.spent import Spent
-from flashbench.gate import Level, State
+from flashbench.gate import Level, LevelState
 from flashbench.table import Column, Document, Note, text_cell
 
 
 def document(title: str, levels: Sequence[Level], spent: Spent) -> Document:
     """One row per level, in order; the next step, and what the gate spent, are below the table."""
-    stopped = next((one for one in levels if one.state is not State.PASSED), None)
+    stopped = next((one for one in levels if one.state is not LevelState.PASSED), None)
     answer = f"{stopped.state}: {stopped.name}" if stopped else "PASSED: every level"
     return Document(
         view="gate",
@@ -29,7 +29,10 @@ def document(title: str, levels: Sequence[Level], spent: Spent) -> Document:
             }
             for level in levels
         ],
-        summary={"passed": sum(level.state is State.PASSED for level in levels), **spent.summary()},
+        summary={
+            "passed": sum(level.state is LevelState.PASSED for level in levels),
+            **spent.summary(),
+        },
         footer=[*([spent.line] if spent.line else []), answer],
         notes=[Note("next", stopped.next)] if stopped and stopped.next else [],
         verdict=answer,

@@ -15,7 +15,7 @@ from flashbench.table import (
     Column,
     Document,
     Note,
-    Shown,
+    ShownIn,
     bounds_cells,
     digits,
     interval_columns,
@@ -125,8 +125,8 @@ def _columns(judged: OtherToolsReport, *, single: bool) -> list[Column]:
     several = len({(match.b or match.a).candidate for match in judged.matches}) > 1
     metrics = len({comparison.pairing.metric for comparison in comparisons}) > 1
     other = {match.a.unit for match in judged.matches} != {SECONDS}
-    machine: Shown = "text" if any(c.pairing.machine for c in comparisons) else "data"
-    wide: Shown = "data" if machine == "data" else "wide"
+    machine: ShownIn = "text" if any(c.pairing.machine for c in comparisons) else "data"
+    wide: ShownIn = "data" if machine == "data" else "wide"
     control = _control(judged)
     return [
         name_column("case", "benchmark"),

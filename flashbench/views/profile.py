@@ -20,8 +20,8 @@ _STALLS_SHOWN = 4
 _NAME_WIDTH = 100
 
 
-Counters = dict[str, float]
-_OfKernel = Callable[[Counters], float | str | None]
+_Counters = dict[str, float]
+_OfKernel = Callable[[_Counters], float | str | None]
 _OfSubject = Callable[[Subject], float | str | None]
 
 
@@ -206,16 +206,16 @@ def _of_longest(value: _OfKernel) -> _OfSubject:
     return of
 
 
-def _get(name: str, factor: float = 1.0) -> Callable[[Counters], float | None]:
+def _get(name: str, factor: float = 1.0) -> Callable[[_Counters], float | None]:
     return lambda counters: counters[name] * factor if name in counters else None
 
 
-def _conflicts(counters: Counters) -> float | None:
+def _conflicts(counters: _Counters) -> float | None:
     cycles = counters.get("shared_cycles")
     return 100 * counters.get("conflicts", 0.0) / cycles if cycles else None
 
 
-def _shared(counters: Counters) -> float | None:
+def _shared(counters: _Counters) -> float | None:
     if "shared_static" not in counters:
         return None
     return counters["shared_static"] + counters.get("shared_dynamic", 0.0)
@@ -224,7 +224,7 @@ def _shared(counters: Counters) -> float | None:
 def _pipe(name: str) -> _OfKernel:
     """The share of one pipe in all instructions."""
 
-    def share(counters: Counters) -> float | None:
+    def share(counters: _Counters) -> float | None:
         total, own = counters.get("instructions"), counters.get(f"pipe_{name}")
         return 100 * own / total if total and own is not None else None
 

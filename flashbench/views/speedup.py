@@ -15,7 +15,7 @@ from flashbench.table import (
     Column,
     Document,
     Note,
-    Shown,
+    ShownIn,
     bounds_cells,
     interval_columns,
     memory_cell,
@@ -162,7 +162,7 @@ def _two_file_columns(control: str) -> list[Column]:
     ]
 
 
-def _verdict_columns(launches: Shown = "data") -> list[Column]:
+def _verdict_columns(launches: ShownIn = "data") -> list[Column]:
     return [
         Column("p", "p (all cases)", "wide"),
         Column("p_least", "", "data", numeric=False),
@@ -208,7 +208,7 @@ def _baseline_columns(control: str, others: Sequence[str]) -> list[Column]:
     ]
 
 
-def _backend_columns(others: Sequence[str], shown: Shown) -> list[Column]:
+def _backend_columns(others: Sequence[str], shown: ShownIn) -> list[Column]:
     return [Column(f"backend_us:{name}", f"{name.partition(':')[2]} us", shown) for name in others]
 
 

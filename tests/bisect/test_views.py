@@ -6,7 +6,7 @@ import pytest
 
 from flashbench.bisect.graph import graph_of
 from flashbench.bisect.question import Range
-from flashbench.bisect.result import EXIT_CODES, Conclusion, Cost, Found, TriedCommit
+from flashbench.bisect.result import CONCLUSION_EXIT_CODES, Conclusion, Cost, Found, TriedCommit
 from flashbench.errors import Exit
 from flashbench.render import render
 from flashbench.revisions import Project, Revision
@@ -75,7 +75,7 @@ def test_subjects_are_text(found: Found, output_format: str) -> None:
 
 def test_each_answer_has_its_exit_code() -> None:
     """A found culprit is a regression, none is a pass, and an unknown one is undecided."""
-    assert EXIT_CODES == {
+    assert CONCLUSION_EXIT_CODES == {
         Conclusion.FOUND: Exit.REGRESSION,
         Conclusion.NONE: Exit.PASS,
         Conclusion.HIDDEN: Exit.UNDECIDED,

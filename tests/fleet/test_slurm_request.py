@@ -108,7 +108,7 @@ def test_waiting_outlives_a_controller_and_ends_with_the_job(
     monkeypatch.setattr(slurm, "_FIRST_POLL_SECONDS", 0.01)
     told: list[str] = []
     parts = Parts(tmp_path / "run.json", 4)
-    last = slurm.Cluster(parts, slurm.Request(60), told.append).wait("7", [2, 4])
+    last = slurm.Cluster(parts, slurm.SlurmRequest(60), told.append).wait("7", [2, 4])
     if first:
         assert told == [
             "shard 2/4: COMPLETED (n1)", "shard 4/4: PENDING (BeginTime)", "shard 4/4: RUNNING (n3)"
@@ -146,7 +146,9 @@ def test_shards_of_a_lost_node_are_sent_once_more(
     monkeypatch.setattr(slurm.Cluster, "wait", wait)
     told: list[str] = []
     plan = Plan(shapes=[case.sizes for case in cases], candidates=[], device="cpu", launches=2)
-    ended = slurm.measure_on_slurm(plan, slurm.Cluster(parts, slurm.Request(60), told.append), [])
+    ended = slurm.measure_on_slurm(
+        plan, slurm.Cluster(parts, slurm.SlurmRequest(60), told.append), []
+    )
     assert sent == [["1/2", "2/2"], ["2/2"]]
     assert ended is not None
     assert not ended.failed

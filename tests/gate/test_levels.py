@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
-from flashbench.builds import Build, Status
-from flashbench.gate import Level, State, built_level, correct_level, resources_level, speed_level
+from flashbench.builds import Build, BuildStatus
+from flashbench.gate import (
+    Level,
+    LevelState,
+    built_level,
+    correct_level,
+    resources_level,
+    speed_level,
+)
 from flashbench.gate.ladder import taken
 from flashbench.preflight.build.resources import KernelUse
 from flashbench.preflight.finding import CannotCheck
@@ -18,10 +25,10 @@ from flashbench.runfile import BuildIdentity
 
 
 def _built(
-    status: Status,
+    status: BuildStatus,
     reason: str = "",
     *,
-    of_build: Status = "built",
+    of_build: BuildStatus = "built",
     kept: bool = True,
     import_root: Path | None = None,
     worktree: bool = False,
@@ -48,20 +55,22 @@ def _built(
 @pytest.mark.parametrize(
     ("status", "of_build", "state", "following"),
     [
-        ("built", "built", State.PASSED, ""),
-        ("wrong result", "built", State.PASSED, ""),
-        ("unchecked", "built", State.PASSED, ""),
-        ("missing header", "missing header", State.FAILED, "bisect --for build"),
-        ("compile error", "compile error", State.FAILED, "bisect --for build"),
-        ("undefined symbol", "built", State.FAILED, "bisect --for load"),
+        ("built", "built", LevelState.PASSED, ""),
+        ("wrong result", "built", LevelState.PASSED, ""),
+        ("unchecked", "built", LevelState.PASSED, ""),
+        ("missing header", "missing header", LevelState.FAILED, "bisect --for build"),
+        ("compile error", "compile error", LevelState.FAILED, "bisect --for build"),
+        ("undefined symbol", "built", LevelState.FAILED, "bisect --for load"),
     ],
 )
-def test_builds(status: Status, of_build: Status, state: State, following: str) -> None:
+def test_builds(
+    status: BuildStatus, of_build: BuildStatus, state: LevelState, following: str
+) -> None:
     """A build that loads passes, whatever it computes; each failure has its next step."""
     level = built_level(_built(status, "the reason\nand more", of_build=of_build))
     assert level.state is state
     assert following in level.next
-    assert (level.state is State.PASSED) or "the reason" in level.evidence
+    assert (level.state is LevelState.PASSED) or "the reason" in level.evidence
 
 
 def test_preflight_is_of_the_working_tree() -> None:
@@ -80,21 +89,21 @@ def test_preflight_is_of_the_working_tree() -> None:
     ],
 )
 def test_a_failure_that_is_not_of_the_sources(
-    status: Status, of_build: Status, kept: bool, following: str
+    status: BuildStatus, of_build: BuildStatus, kept: bool, following: str
 ) -> None:
     """Want of memory, disk, time or objects of git is not measured; next has the whole reason."""
     level = built_level(_built(status, "the reason\nand more", of_build=of_build, kept=kept))
-    assert (level.name, level.state) == ("builds", State.NOT_MEASURED)
+    assert (level.name, level.state) == ("builds", LevelState.NOT_MEASURED)
     assert following in level.next
 
 
 @pytest.mark.parametrize(("status", "kept"), [("wrong result", False), ("timeout", True)])
-def test_a_check_that_did_not_end(status: Status, kept: bool) -> None:
+def test_a_check_that_did_not_end(status: BuildStatus, kept: bool) -> None:
     """A call that was killed, or hangs: it builds, and is neither right nor wrong."""
     built = _built(status, "a call ended", kept=kept, import_root=Path("/site"))
-    assert built_level(built).state is State.PASSED
+    assert built_level(built).state is LevelState.PASSED
     level = correct_level(built)
-    assert (level.name, level.state) == ("correct", State.NOT_MEASURED)
+    assert (level.name, level.state) == ("correct", LevelState.NOT_MEASURED)
     assert "a call ended" in level.next
 
 
@@ -102,27 +111,27 @@ def test_resources() -> None:
     """Stack beyond the limit fails, named with its kernel; none at all is fine."""
     fits = KernelUse("_Z4fitsv", 90, 168, 1024, 0)
     spills = KernelUse("_Z6spillsv", 80, 255, 2048, 512)
-    assert resources_level([], 256).state is State.PASSED
+    assert resources_level([], 256).state is LevelState.PASSED
     assert "168 registers" in resources_level([fits], 256).evidence
     level = resources_level([fits, spills], 256)
-    assert level.state is State.FAILED
+    assert level.state is LevelState.FAILED
     assert "512 bytes of stack per thread, 255 registers; at most 256" in level.evidence
-    assert resources_level([fits, spills], 512).state is State.PASSED
+    assert resources_level([fits, spills], 512).state is LevelState.PASSED
 
 
 def test_resources_that_nothing_tells_are_not_measured() -> None:
     """No tool to look with is no pass, and the reason is the next step."""
     level = resources_level(CannotCheck("cuobjdump is not installed"), 256)
-    assert level.state is State.NOT_MEASURED
+    assert level.state is LevelState.NOT_MEASURED
     assert level.evidence == "cuobjdump is not installed"
     assert level.next.endswith("cuobjdump is not installed")
 
 
 def test_correct() -> None:
     """Wrong fails, unchecked is not measured, right says on what."""
-    assert correct_level(_built("wrong result", "off by 2")).state is State.FAILED
+    assert correct_level(_built("wrong result", "off by 2")).state is LevelState.FAILED
     unchecked = correct_level(_built("unchecked", "takes head dim 128"))
-    assert unchecked.state is State.NOT_MEASURED
+    assert unchecked.state is LevelState.NOT_MEASURED
     assert unchecked.next.endswith("flashbench build HEAD --for correct --case CASE")
     assert "fp32 2x4x33x33x64" in correct_level(_built("built")).evidence
 
@@ -130,22 +139,22 @@ def test_correct() -> None:
 @pytest.mark.parametrize(
     ("speedup", "threshold", "state"),
     [
-        (0.3, 0.5, State.FAILED),
-        (0.7, 0.5, State.PASSED),
-        (0.7, 1.0, State.FAILED),
-        (1.3, 1.0, State.PASSED),
-        ([1.5, 1.5, 1.5, 0.8], 1.0, State.FAILED),  # one case is below beyond doubt
-        (1.0, 1.0, State.UNDECIDED),
+        (0.3, 0.5, LevelState.FAILED),
+        (0.7, 0.5, LevelState.PASSED),
+        (0.7, 1.0, LevelState.FAILED),
+        (1.3, 1.0, LevelState.PASSED),
+        ([1.5, 1.5, 1.5, 0.8], 1.0, LevelState.FAILED),  # one case is below beyond doubt
+        (1.0, 1.0, LevelState.UNDECIDED),
     ],
 )
-def test_speed(speedup: float | list[float], threshold: float, state: State) -> None:
+def test_speed(speedup: float | list[float], threshold: float, state: LevelState) -> None:
     """A verdict on the family of cases: one case beyond doubt fails it, noise leaves it open."""
     run = make_run(np.random.default_rng(1), cases=make_cases(4), speedup=speedup)
     level = speed_level(report_one(run), threshold, "v1")
     assert level.state is state
     assert level.name == f"at least {threshold:g}x"
     assert "geometric mean" in level.evidence
-    if state is State.FAILED:
+    if state is LevelState.FAILED:
         assert "flashbench profile b1-h8-q" in level.next
         assert "--candidate v1" in level.next
 
@@ -157,7 +166,7 @@ def test_speed_of_a_wrong_result_is_none() -> None:
         wrong = next(one for one in launch.results if one.candidate == "ours")
         wrong.status, wrong.reason, wrong.timings = "wrong", "off by 2", []
     level = speed_level(report_one(run), 1.0, "WORKTREE")
-    assert (level.name, level.state) == ("correct", State.FAILED)
+    assert (level.name, level.state) == ("correct", LevelState.FAILED)
     assert "off by 2" in level.evidence
     assert f"--case {make_cases(2)[0].id}" in level.next
 
@@ -166,12 +175,14 @@ def test_too_few_launches_are_undecided() -> None:
     """Two launches carry no interval: neither level of speed is passed or failed."""
     run = make_run(np.random.default_rng(1), cases=make_cases(2), speedup=2.0, launches=2)
     level = speed_level(report_one(run), 1.0, "WORKTREE")
-    assert level.state is State.UNDECIDED
+    assert level.state is LevelState.UNDECIDED
     assert level.next == "about 13 launches would decide: --launches 13"
 
 
-@pytest.mark.parametrize(("slowest", "state"), [(0.9, State.PASSED), (0.4, State.UNDECIDED)])
-def test_a_mean_that_is_above(slowest: float, state: State) -> None:
+@pytest.mark.parametrize(
+    ("slowest", "state"), [(0.9, LevelState.PASSED), (0.4, LevelState.UNDECIDED)]
+)
+def test_a_mean_that_is_above(slowest: float, state: LevelState) -> None:
     """Six launches bound the mean of four cases and no case: the level passes by the mean, unless
     a case lies below by what is known of it."""
     speedup = [1.0, 1.0, 1.0, slowest]
@@ -183,8 +194,8 @@ def test_a_mean_that_is_above(slowest: float, state: State) -> None:
 
 def test_a_level_has_one_row() -> None:
     """What a launch finds wrong replaces that the check found it right."""
-    passed, failed = (Level("correct", state) for state in (State.PASSED, State.FAILED))
-    built = Level("builds", State.PASSED)
+    passed, failed = (Level("correct", state) for state in (LevelState.PASSED, LevelState.FAILED))
+    built = Level("builds", LevelState.PASSED)
     assert taken([built, passed], failed) == [built, failed]
 
 
@@ -196,5 +207,5 @@ def test_next_step_of_a_kernel_that_raises() -> None:
         failed = next(r for r in launch.results if (r.candidate, r.case) == ("ours", case))
         failed.status, failed.reason, failed.timings = "error", "raises IndexError", []
     level = speed_level(report_one(run), 1.0, "v1")
-    assert level.state is State.NOT_MEASURED
+    assert level.state is LevelState.NOT_MEASURED
     assert level.next == f"see why: flashbench build v1 --for correct --case {case}"

@@ -13,7 +13,7 @@ from flashbench.case import Case
 from flashbench.measuring.clock import MetricUnavailableError
 from flashbench.measuring.environment import device_state, environment
 from flashbench.measuring.inspect import inspect_case
-from flashbench.measuring.measurement import Options, make_clock, measure_case
+from flashbench.measuring.measurement import MeasuringOptions, make_clock, measure_case
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.runfile import Candidate, Result
@@ -37,7 +37,7 @@ def named(name: str, function: Callable[..., Tensor]) -> Loaded:
 def measured(*candidates: Loaded, case: Case = CASE) -> list[Result]:
     default = load(Candidate(name="sdpa", spec="sdpa", baseline=True))[0]
     clock = make_clock("cuda", 100e-6)
-    return measure_case(case, [default, *candidates], clock, Options(samples=16, seed=1))
+    return measure_case(case, [default, *candidates], clock, MeasuringOptions(samples=16, seed=1))
 
 
 def median(result: Result, metric: str) -> float:
@@ -68,7 +68,7 @@ def test_gradients_have_all_metrics(name: str) -> None:
     wanted = [*baselines("cuda", "auto", name), Candidate(name="flashbench", spec="flashbench")]
     loaded = [load(candidate, operation=name)[0] for candidate in wanted]
     clock = make_clock("cuda", 100e-6)
-    found = measure_case(case, loaded, clock, Options(samples=16, seed=1))
+    found = measure_case(case, loaded, clock, MeasuringOptions(samples=16, seed=1))
     assert {result.status for result in found} <= {"ok", "unsupported"}
     assert found[0].status == "ok", found[0].reason
     for result in found:

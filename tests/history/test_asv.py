@@ -293,9 +293,9 @@ def test_suites_measure_commits_against_sdpa(
     project = Project(tmp_path, history[0].cache, ROOT / "benchmarks")
     with (project.asv / "suite" / "__init__.py").open("a") as package:
         package.write(SMALL)
-    known = suite.GRID["cpu"]
+    known = suite.HISTORY_GRID["cpu"]
     small = replace(known, shapes=known.shapes[:1], dtypes=known.dtypes[:1])
-    monkeypatch.setitem(suite.GRID, "cpu", small)
+    monkeypatch.setitem(suite.HISTORY_GRID, "cpu", small)
     project.environment["FLASHBENCH_HISTORY_LAUNCHES"] = "1"
     right = project.commit("A kernel")
     project.edit("csrc/scale.h", "1.0", "3.0")

@@ -12,7 +12,7 @@ from flashbench.case import Case
 from flashbench.measuring.clock import Call, MetricUnavailableError, Sampler
 from flashbench.measuring.clock_cpu import CpuClock
 from flashbench.measuring.inspect import inspect_case
-from flashbench.measuring.measurement import Options, measure_case
+from flashbench.measuring.measurement import MeasuringOptions, measure_case
 from flashbench.measuring.problem import Problem
 from flashbench.operations import parse_case
 from flashbench.operations.attention.operation import attention_case
@@ -21,7 +21,7 @@ from flashbench.runfile import Candidate, Result
 from tests.measuring import candidates_for_tests
 
 CASE = attention_case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
-OPTIONS = Options(samples=4, seed=1)
+OPTIONS = MeasuringOptions(samples=4, seed=1)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,9 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def measured(*functions: str, case: Case = CASE, options: Options = OPTIONS) -> list[Result]:
+def measured(
+    *functions: str, case: Case = CASE, options: MeasuringOptions = OPTIONS
+) -> list[Result]:
     candidates_for_tests._calls = 0
     candidates = [Candidate(name="sdpa", spec="sdpa", baseline=True)]
     candidates += [parse_candidate(f"tests.measuring.candidates_for_tests:{f}") for f in functions]
@@ -109,7 +111,7 @@ def test_failing_candidate_is_recorded(function: str, status: str, words: str) -
 def test_later_launches_check_sampled_rows() -> None:
     """Without the full check, rows are sampled, the last among them, and a wrong row is found."""
     case = attention_case(parse_shape("1,2,200,32"), "fp32", True, "cpu")
-    options = Options(samples=2, seed=1, full_check=False)
+    options = MeasuringOptions(samples=2, seed=1, full_check=False)
     sdpa, good, bad = measured("correct", "wrong", case=case, options=options)
     assert sdpa.correctness is not None
     assert sdpa.correctness.rows_checked == 64
@@ -184,13 +186,13 @@ def test_grouped_heads_and_unequal_lengths() -> None:
     """Grouped-query heads and a key length of its own are measured, sampled rows included."""
     case = attention_case(parse_shape("b1-h4-g2-q100-k30-d32"), "bf16", True, "cpu")
     for full in (True, False):
-        results = measured("falls_back", case=case, options=Options(2, 1, full_check=full))
+        results = measured("falls_back", case=case, options=MeasuringOptions(2, 1, full_check=full))
         assert results[0].status == "ok", results[0].reason
 
 
 def test_spent_budget_keeps_no_half_pairs() -> None:
     """With no time left nothing is timed, and the result says that the budget was spent."""
-    for result in measured("correct", options=Options(samples=4, seed=1, deadline=0.0)):
+    for result in measured("correct", options=MeasuringOptions(samples=4, seed=1, deadline=0.0)):
         assert result.status == "over_budget"
         assert all(not timing.seconds for timing in result.timings)
 

@@ -12,7 +12,7 @@ from flashbench.candidates import load, parse_candidate
 from flashbench.launches import launch_data
 from flashbench.measuring import measurement
 from flashbench.measuring.clock_cpu import CpuClock
-from flashbench.measuring.measurement import Options, measure_case
+from flashbench.measuring.measurement import MeasuringOptions, measure_case
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
 from flashbench.report import report_one, report_two
@@ -39,7 +39,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Throttle]:
         asked = iter(range(1000))
         monkeypatch.setattr(measurement, "throttled", lambda device: throttles(next(asked)))
         loaded = [load(candidate)[0] for candidate in CANDIDATES]
-        return measure_case(CASE, loaded, CpuClock(1e-4), Options(samples=8, seed=1))
+        return measure_case(CASE, loaded, CpuClock(1e-4), MeasuringOptions(samples=8, seed=1))
 
     yield measure
     torch.set_num_threads(threads)

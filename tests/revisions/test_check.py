@@ -12,7 +12,7 @@ from flashbench.errors import NotMeasuredError
 from flashbench.project_cases import ProjectCases
 from flashbench.revisions import check
 from flashbench.revisions.check import Checker
-from flashbench.revisions.computed import ATTENTION
+from flashbench.revisions.computed import ATTENTION_BY_DEFAULT
 
 pytestmark = pytest.mark.slow
 
@@ -211,7 +211,7 @@ def test_a_call_that_exits_refuses_its_case(checker, tmp_path: Path) -> None:  #
     )
     place, log = import_root(tmp_path, text), tmp_path / "log"
     # Each call that exits costs a check from the start: one dtype of the two refused.
-    fewer = replace(ATTENTION, cases=ProjectCases(dtype=("fp32", "fp16")))
+    fewer = replace(ATTENTION_BY_DEFAULT, cases=ProjectCases(dtype=("fp32", "fp16")))
     found = checker.computes(place, "kernel:attention", log, operation=fewer)
     assert found.status == "built", found.reason
     right, _, refused = found.checked.partition("; refused: ")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from flashbench.builds import Status
+from flashbench.builds import BuildStatus
 from flashbench.revisions import ledger
 
 
-def tried(commit: str, status: Status, reason: str = "") -> ledger.RevisionOutcome:
+def tried(commit: str, status: BuildStatus, reason: str = "") -> ledger.RevisionOutcome:
     """The least that a record holds."""
     return ledger.RevisionOutcome(
         commit=commit, status=status, reason=reason, stage="build", build="k", toolchain="t"

@@ -17,7 +17,7 @@ from flashbench.preflight.source.references import called_modules
 from flashbench.preflight.source.removed import removed_units
 from flashbench.preflight.source.setup_script import (
     ANY,
-    UNREADABLE,
+    NOT_PYTHON,
     SetupScript,
     dotted,
     is_optional,
@@ -52,7 +52,7 @@ def name_not_bound(tree: SourceTree) -> Iterator[Finding | CannotCheck]:
             continue
         try:
             nodes = nodes_of(text)
-        except UNREADABLE:
+        except NOT_PYTHON:
             continue
         modules, libraries = _modules(tree, nodes), _libraries(tree, file)
         doubts += _kept_elsewhere(tree, file, libraries)

@@ -13,7 +13,7 @@ from flashbench.preflight.source.cmake import cmake_file, evaluated, is_cmake, p
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
 from flashbench.preflight.source.references import broken_files, missing_references
-from flashbench.preflight.source.setup_script import ANY, STAR, UNREADABLE, script_of
+from flashbench.preflight.source.setup_script import ANY, NOT_PYTHON, STAR, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 _END = "|".join(map(re.escape, UNITS))
@@ -128,7 +128,7 @@ def named_units(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
     if file.endswith(".py"):
         try:
             sources = script_of(tree, file).sources()
-        except UNREADABLE:
+        except NOT_PYTHON:
             yield ANY, 1
             return
         yield from ((one.text, one.line) for one in sources)

@@ -21,14 +21,14 @@ _GIVES = re.compile(
 )
 _PLACES = {2: (1, 2), 4: (4, 3), 6: (5, 6)}  # of name and text, by the last group
 _TORCH = re.compile(r"AT_DISPATCH_FLOATING_TYPES(?:_AND(_HALF|2|))?")
-Values = dict[str, list[str]]
+_Values = dict[str, list[str]]
 
 
 @dataclass
 class Dispatched:
     """Texts of the names that macros give, and the macro that gives each."""
 
-    texts: Values = field(default_factory=dict)
+    texts: _Values = field(default_factory=dict)
     by: dict[str, str] = field(default_factory=dict)
 
 
@@ -67,7 +67,7 @@ def _arguments(plain: str, opened: int) -> list[str]:
     return [one.strip() for one in split_arguments(text, ("(", ")"))]
 
 
-def _given(tree: SourceTree, user: str, name: str, arguments: list[str]) -> Values | None:
+def _given(tree: SourceTree, user: str, name: str, arguments: list[str]) -> _Values | None:
     """What a macro gives to which name, nothing if it is none; None if it is defined twice."""
     if torch := _TORCH.fullmatch(name):
         more = {"_HALF": ["Half"], "": arguments[:1], "2": arguments[:2], None: []}[torch[1]]
@@ -86,7 +86,7 @@ def _given(tree: SourceTree, user: str, name: str, arguments: list[str]) -> Valu
     else:
         return {}
     names = dict(zip(parameters, arguments, strict=False))
-    given = Values()
+    given = _Values()
     for match in _GIVES.finditer(body):
         alias, text = (str(match[one]).strip() for one in _PLACES[match.lastindex or 0])
         given.setdefault(names.get(alias, alias), []).append(names.get(text, text))

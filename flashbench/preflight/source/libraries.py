@@ -15,7 +15,7 @@ from flashbench.preflight.source.python_modules import built
 from flashbench.preflight.source.references import called_modules
 from flashbench.preflight.source.setup_script import (
     ANY,
-    UNREADABLE,
+    NOT_PYTHON,
     SetupScript,
     Text,
     dotted,
@@ -61,7 +61,7 @@ def _loaded(tree: SourceTree, file: str) -> Iterator[Text]:
         return
     try:
         script = SetupScript(text, file)
-    except UNREADABLE:
+    except NOT_PYTHON:
         return
     for node in script.nodes:
         loader = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""

@@ -12,7 +12,7 @@ from flashbench.builds.content import UNITS
 from flashbench.preflight.fixes import edit, replace
 from flashbench.preflight.source.cmake import base_of, cmake_file, evaluated, is_cmake
 from flashbench.preflight.source.makefile import MAKEFILES, makefile_of
-from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
+from flashbench.preflight.source.setup_script import ANY, NOT_PYTHON, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 _WORD = re.compile(rf"[\w./+${{}}-]+(?:{'|'.join(map(re.escape, UNITS))})(?![\w.])")
@@ -54,7 +54,7 @@ def include_folders(tree: SourceTree) -> Iterator[Listed]:
     """Yield the include directories below the project that setup.py and CMake name."""
     for file in tree.build_files:
         if file.rpartition("/")[2] == "setup.py":
-            with contextlib.suppress(*UNREADABLE):
+            with contextlib.suppress(*NOT_PYTHON):
                 for one in script_of(tree, file).folders():
                     if one.sure and not _is_unclear(one.text):
                         yield file, one.text, one.line
@@ -160,7 +160,7 @@ def _in_python(tree: SourceTree, file: str) -> Iterator[tuple[str, int]]:
     """Find sources of extensions that the text gives, and literals in lists named after sources."""
     try:
         script = script_of(tree, file)
-    except UNREADABLE:
+    except NOT_PYTHON:
         return
     given = (one for one in script.sources() if one.sure and ANY not in one.text)
     seen = {(one.text, one.line) for one in given if _WORD.fullmatch(one.text)}

@@ -12,7 +12,7 @@ from flashbench.preflight.source.cmake import Target, is_cmake, targets
 from flashbench.preflight.source.lines import line_of
 from flashbench.preflight.source.listings import is_build
 from flashbench.preflight.source.removed import removed_files
-from flashbench.preflight.source.setup_script import ANY, UNREADABLE, nodes_of, script_of
+from flashbench.preflight.source.setup_script import ANY, NOT_PYTHON, nodes_of, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 _MESON = re.compile(r"\.extension_module\s*\(\s*['\"](\w+)['\"]")
@@ -66,7 +66,7 @@ def _built(tree: SourceTree, file: str) -> BuiltModules:
     if file.endswith(".py"):
         try:
             named = script_of(tree, file).modules()
-        except UNREADABLE:
+        except NOT_PYTHON:
             return BuiltModules({}, f"{file} cannot be read")
         unknown = next((one for one in named if ANY in one.text), None)
         reason = f"{file}:{unknown.line} computes the name of a module" if unknown else ""
@@ -197,7 +197,7 @@ def bound_names(tree: SourceTree, file: str) -> frozenset[str] | None:
     text = tree.read(file).text
     try:
         nodes = nodes_of(text)
-    except UNREADABLE:
+    except NOT_PYTHON:
         return None
     found = set()
     for node in nodes:

@@ -16,7 +16,7 @@ from flashbench.preflight.source.others import installed, of_others
 from flashbench.preflight.source.providers import outside
 from flashbench.preflight.source.references import references_of
 from flashbench.preflight.source.search_path import search_path_of
-from flashbench.preflight.source.setup_script import ANY, UNREADABLE, script_of
+from flashbench.preflight.source.setup_script import ANY, NOT_PYTHON, script_of
 from flashbench.preflight.source.tree import SourceTree, is_test
 
 # Folders that hold no header of the project: of packages, and of the build.
@@ -120,7 +120,7 @@ def _in_cmake(tree: SourceTree, file: str) -> Iterator[int]:
 def _in_python(tree: SourceTree, file: str) -> Iterator[int]:
     try:
         folders = script_of(tree, file).folders()
-    except UNREADABLE:
+    except NOT_PYTHON:
         yield 1
         return
     yield from (one.line or 1 for one in folders if not one.sure or ANY in one.text)

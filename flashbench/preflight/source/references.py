@@ -22,7 +22,7 @@ from flashbench.preflight.source.python_modules import Import, bound_names, file
 from flashbench.preflight.source.removed import is_or_was, removed_files
 from flashbench.preflight.source.setup_script import (
     ANY,
-    UNREADABLE,
+    NOT_PYTHON,
     SetupScript,
     dotted,
     is_optional,
@@ -50,7 +50,7 @@ _FILE_WRITES = ("WRITE", "APPEND", "GENERATE", "COPY", "DOWNLOAD", "RENAME", "CO
 
 
 # A file, the line, whether only a condition reads it, and whether only its text is read.
-Named = tuple[str, int, bool, bool]
+_Named = tuple[str, int, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def called_modules(tree: SourceTree) -> dict[str, list[tuple[Import, str]]]:
     return found
 
 
-def _named(tree: SourceTree, file: str) -> Iterator[Named]:
+def _named(tree: SourceTree, file: str) -> Iterator[_Named]:
     """What one build file names."""
     name, text = PurePosixPath(file).name, tree.read(file).text
     if name.endswith(".py"):
@@ -194,7 +194,7 @@ def _goals(tree: SourceTree) -> list[str]:
     return [one for one in words if program == "make" and not re.search(r"^-|=", one)]
 
 
-def _of_cmake(tree: SourceTree, file: str) -> Iterator[Named]:
+def _of_cmake(tree: SourceTree, file: str) -> Iterator[_Named]:
     commands = cmake_file(tree, file).commands
     for one in commands:
         named = included(tree, file, one)
@@ -224,14 +224,14 @@ def _is_written(command: CMakeCommand, name: str) -> bool:
     )
 
 
-def _of_python(tree: SourceTree, file: str) -> Iterator[Named]:
+def _of_python(tree: SourceTree, file: str) -> Iterator[_Named]:
     """The project's modules that a build script imports, found beside it or at the root, and the
     files that it reads."""
     text, folder = tree.read(file).text, PurePosixPath(file).parent
     try:
         nodes = nodes_of(text)
         script = script_of(tree, file) if _READS.search(text) else None
-    except UNREADABLE:
+    except NOT_PYTHON:
         return
     for node in nodes:
         found = list[str]()

@@ -44,7 +44,7 @@ class Text:
 
 @dataclass
 class SetupScript:
-    """A setup.py, parsed; raises what is in UNREADABLE. file: its path in texts made from
+    """A setup.py, parsed; raises what is in NOT_PYTHON. file: its path in texts made from
     `__file__`."""
 
     text: str
@@ -298,18 +298,18 @@ class SetupScript:
 
 
 # What Python raises for text that is no program, or is nested too deeply.
-UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 @lru_cache(maxsize=32)  # of files that are looked at together
 def nodes_of(text: str) -> tuple[ast.AST, ...]:
-    """All nodes of a program, its module first. Raises what is in UNREADABLE."""
+    """All nodes of a program, its module first. Raises what is in NOT_PYTHON."""
     return tuple(ast.walk(ast.parse(text)))
 
 
 @lru_cache(maxsize=256)
 def script_of(tree: SourceTree, file: str) -> SetupScript:
-    """Parse a setup.py; raises what is in UNREADABLE."""
+    """Parse a setup.py; raises what is in NOT_PYTHON."""
     return SetupScript(tree.read(file).text)
 
 
@@ -370,7 +370,7 @@ def _blocks(text: str) -> tuple[tuple[type[ast.AST], int, int], ...] | None:
     """Blocks of a module with their first and last lines; None if it does not parse."""
     try:
         nodes = nodes_of(text)
-    except UNREADABLE:
+    except NOT_PYTHON:
         return None
     kinds = (ast.Try, ast.With, ast.If)
     blocks = [node for node in nodes if isinstance(node, kinds)]
