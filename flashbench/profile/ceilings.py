@@ -1,6 +1,7 @@
 """The ceilings of this machine: measured once in a separate process, and stored in its profile
 ($FLASHBENCH_MACHINE)."""
 
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -9,8 +10,10 @@ import msgspec
 
 from flashbench import machine, own_python
 from flashbench.errors import NotMeasuredError
+from flashbench.measuring.forks import GPU_DRIVERS
 from flashbench.process_group import run
 from flashbench.runfile import Ceilings
+from flashbench.streams import Tell
 
 _BOOTSTRAP = "from flashbench.profile.ceilings import main; main(sys.argv[1], int(sys.argv[2]))"
 _SECONDS = 180
@@ -32,6 +35,33 @@ def measure(device: str, threads: int | None = None) -> Ceilings:
     found = _CEILINGS.decode(done.stdout)
     machine.keep(found, machine.path())
     return found
+
+
+def measure_all(tell: Tell) -> list[Ceilings]:
+    """Measure and store those of the CPU, and of the GPU if a driver is loaded; tell why one
+    failed."""
+    _warn_if_busy(tell)
+    devices = ["cpu", *(["cuda"] if any(path.exists() for path in GPU_DRIVERS) else [])]
+    found = []
+    for device in devices:
+        try:
+            found.append(measure(device))
+        except NotMeasuredError as error:
+            tell(f"warning: {error}")
+    return found
+
+
+def _warn_if_busy(tell: Tell) -> None:
+    count = os.cpu_count() or 1
+    try:
+        average = os.getloadavg()[0]
+    except OSError:  # no load average on this system
+        return
+    if average >= count:
+        tell(
+            f"warning: this machine is busy (load average {average:.1f} on {count} CPUs): the "
+            "CPU's peaks come out too low, and are kept; measure them again when nothing else runs"
+        )
 
 
 def main(device: str, threads: int) -> None:
