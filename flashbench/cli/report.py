@@ -1,42 +1,19 @@
 """`flashbench report`: figures and a page of run files."""
 
-import platform
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
-from itertools import chain, count
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import msgspec
 
-from flashbench import machine
 from flashbench.cli.options import decision_options, format_option, output_option
 from flashbench.cli.output import judging_options
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.report_file import require_writable, write_report
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.inputs import read_input
-from flashbench.run_checks import possible_peaks
-from flashbench.runfile import Ceilings
-
-if TYPE_CHECKING:
-    from flashbench.reports.figure import Figure
-    from flashbench.runfile import RunFile
-
-_MOST_ROOFS = 2**24  # bytes
-
-
-class _Roofs(msgspec.Struct):
-    """The common part of files with ceilings: `info --peak --format json`, the machine's profile
-    ($FLASHBENCH_MACHINE) and case profiles."""
-
-    ceilings: Ceilings | list[Ceilings | None] | None = None
-
-
-_ROOFS = msgspec.json.Decoder(_Roofs)
 
 
 @click.command(
@@ -72,18 +49,17 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
             require_writable(output)
     else:
         _prepare(form, output)
-    from flashbench.cost.spent import Spent
     from flashbench.reports.chapter import chapter
+    from flashbench.reports.roofs import known_roofs, read_roofs
     from flashbench.run_reader import load_read_only
-    from flashbench.views import frame
 
-    ceilings = [one for path in roofs for one in _read_roofs(path)]
+    ceilings = [one for path in roofs for one in read_roofs(path)]
     chapters = []
     for path, name in zip(files, _names(files), strict=True):
         run = load_read_only(path)
         if not run.cases:
             raise NotMeasuredError(f"{path}: nothing to show: it has no case")
-        known = [*ceilings, *run.ceilings, *_of_this_machine(run), *_beside(path)]
+        known = [*ceilings, *known_roofs(path, run)]
         judging = judging_options(run, options)
         chapters.append(chapter(name, run, known, against=options["against"], **judging))
     together = None
@@ -93,15 +69,9 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
         together = side_by_side([(one.name, one.report) for one in chapters])
     made_by = shlex.join(["flashbench", *sys.argv[1:]])
     if form != "html":
-        if together and together.figure:
-            spent = Spent.total(frame.spent(one.report) for one in chapters)
-            place = output / together.figure.name
-            _write_figure(together.figure, place, form, [spent.line], made_by)
-        for one, file in zip(chapters, file_names(one.name for one in chapters), strict=True):
-            words = [one.methods, frame.spent(one.report).line]
-            prefix = f"{file}-" if len(chapters) > 1 else ""
-            for figure in one.figures:
-                _write_figure(figure, output / f"{prefix}{figure.name}", form, words, made_by)
+        from flashbench.reports.folder import write_figures
+
+        write_figures(chapters, together, output, form, made_by, write_report)
         return Exit.PASS
     from flashbench.reports.page import page
 
@@ -128,73 +98,3 @@ def _names(files: Sequence[Path]) -> list[str]:
     """Short, distinct names."""
     names = [path.stem for path in files]
     return names if len(set(names)) == len(names) else [str(path) for path in files]
-
-
-def _read_roofs(path: Path) -> list[Ceilings]:
-    try:
-        found = _ROOFS.decode(read_input(path, _MOST_ROOFS, "a profile"))
-        listed = found.ceilings if isinstance(found.ceilings, list) else [found.ceilings]
-        ceilings = [one for one in listed if one is not None]
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-        raise InvalidInputError(f"{path}: not a file with peaks: {error}") from None
-    if not ceilings or not all(map(possible_peaks, ceilings)):
-        raise InvalidInputError(
-            f"{path}: has no measured peaks; make one with: flashbench info --peak --format json"
-        )
-    return ceilings
-
-
-def _of_this_machine(run: "RunFile") -> list[Ceilings]:
-    """This machine's stored ceilings, if it made the run file."""
-    if run.environment.hostname != platform.node():
-        return []
-    return machine.load(machine.path()).ceilings
-
-
-def _beside(path: Path) -> list[Ceilings]:
-    """Those of a machine profile in the run file's folder."""
-    try:
-        found = machine.load(path.with_name("machine.json")).ceilings
-    except InvalidInputError:
-        return []  # another program's, such as asv's
-    return [one for one in found if possible_peaks(one)]
-
-
-def _write_figure(
-    figure: "Figure", place: Path, form: str, below: Sequence[str], made_by: str
-) -> None:
-    """Write a picture, its numbers as CSV, and its notes, followed by `below`."""
-    from flashbench.render.csv import table
-
-    write_report(place.with_name(f"{place.name}.{form}"), _picture(figure, form))
-    write_report(place.with_name(f"{place.name}.csv"), table(figure.data.columns, figure.data.rows))
-    notes = [*figure.notes]
-    if len(figure.drawn) < len(figure.panels):
-        notes.append(
-            f"{len(figure.drawn)} of {len(figure.panels)} panels are drawn, some of every kind; "
-            f"{place.name}.csv has the numbers of all, and `--format html` the others."
-        )
-    words = [figure.title, " ".join([figure.caption, *notes])]
-    text = "\n\n".join(filter(None, [*words, *below, f"$ {made_by}"]))
-    write_report(place.with_name(f"{place.name}.txt"), f"{text}\n")
-
-
-def file_names(names: Iterable[str]) -> list[str]:
-    """Distinct prefixes for file names, without characters special to shells and file systems."""
-    found: list[str] = []
-    for name in names:
-        plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
-        plain = plain.strip(".-")[:100] or "run"
-        others = (f"{plain}-{number}" for number in count(2))
-        found.append(next(one for one in chain([plain], others) if one not in found))
-    return found
-
-
-def _picture(figure: "Figure", form: str) -> str | bytes:
-    if form == "svg":
-        from flashbench.reports.svg import sheet
-
-        return sheet(figure)
-    from flashbench.reports.paper import draw
-
-    return draw(figure, "pdf" if form == "pdf" else "png")

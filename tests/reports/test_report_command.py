@@ -14,11 +14,11 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench import machine
-from flashbench.cli.report import file_names
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
 from flashbench.report import report_one
 from flashbench.reports.chapter import chapter
+from flashbench.reports.folder import file_names
 from flashbench.reports.side_by_side import side_by_side
 from flashbench.runfile import Ceilings, Result, RunFile, load, save
 
