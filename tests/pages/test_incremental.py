@@ -4,12 +4,12 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import forks
 import pytest
 from history.project import CASES, git, make_repository, measure
 
@@ -25,7 +25,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 LOCK = ".flashbench-site.lock"
-FLASHBENCH = [sys.executable, "-P", "-m", "flashbench"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
 
@@ -153,52 +152,52 @@ def test_killed_at_any_moment(long: Path, tmp_path: Path) -> None:
     was kept of the results by then."""
     site, cache = tmp_path / "site", tmp_path / "cache"
     draw = random.Random(1)
-    command = [*FLASHBENCH, "publish", "-o", str(site)]
-    environment = ENVIRONMENT | {"FLASHBENCH_CACHE": str(cache)}
+    command = ["publish", "-o", site]
+    environment = {"FLASHBENCH_CACHE": str(cache)}
     for number in range(9):
         _commit(long, draw)
         if number == 6:  # the second round: pages that are there, and nothing kept
             shutil.rmtree(cache)
         started = time.monotonic()
-        with subprocess.Popen(
-            command, cwd=long, env=environment, stderr=subprocess.PIPE, start_new_session=True
-        ) as publisher:
-            while publisher.poll() is None:
-                # Some are killed while they write, some before: whatever the machine's speed.
-                written = sum(1 for place in (cache, site) for _ in place.rglob("*"))
-                if written > 45 * number or time.monotonic() - started > 30:
-                    os.killpg(publisher.pid, signal.SIGKILL)
-                    break
-                time.sleep(0.005)  # leave the processor to it
-    subprocess.run(command, cwd=long, env=environment, check=True)
+        publisher = forks.start(command, long, environment)
+        while publisher.poll() is None:
+            # Some are killed while they write, some before: whatever the machine's speed.
+            written = sum(len(files) for place in (cache, site) for *_, files in os.walk(place))
+            if written > 35 * number or time.monotonic() - started > 30:
+                publisher.kill()
+                break
+            time.sleep(0.005)  # leave the processor to it
+        publisher.wait()
+    assert forks.run(command, long, environment).returncode == 0
     assert len(list(cache.glob("builds/results/*/*"))) == len(_results(long)) == 129
-    command[-1] = str(tmp_path / "fresh")
-    environment |= {"FLASHBENCH_CACHE": str(tmp_path / "none")}
-    subprocess.run(command, cwd=long, env=environment, check=True)
+    from_nothing(long, tmp_path)
     assert contents(site) == contents(tmp_path / "fresh")
+
+
+def from_nothing(root: Path, tmp_path: Path) -> None:
+    """The site in `fresh`, without what was kept of the results."""
+    environment = {"FLASHBENCH_CACHE": str(tmp_path / "none")}
+    done = forks.run(["publish", "-o", tmp_path / "fresh"], root, environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_two_at_once(long: Path, tmp_path: Path) -> None:
     """Publishers of one folder wait for each other, share what is kept of the results, and what a
     measurement writes meanwhile is either in the site or comes with the next call."""
     site = tmp_path / "site"
-    command = [*FLASHBENCH, "publish", "-o", str(site)]
-    environment = ENVIRONMENT | {"FLASHBENCH_CACHE": str(tmp_path / "cache")}
+    command = ["publish", "-o", site]
+    environment = {"FLASHBENCH_CACHE": str(tmp_path / "cache")}
     draw = random.Random(2)
     publishers = []
     for _ in range(3):
-        publishers.append(
-            subprocess.Popen(command, cwd=long, env=environment, stderr=subprocess.PIPE, text=True)
-        )
+        publishers.append(forks.start(command, long, environment))
         _commit(long, draw)
     for publisher in publishers:
         _, said = publisher.communicate(timeout=120)
         assert publisher.returncode == 0, said
         assert said.count("\n") <= 2  # a file that was being written is passed over with a note
-    subprocess.run(command, cwd=long, env=environment, check=True)
-    command[-1] = str(tmp_path / "fresh")
-    environment |= {"FLASHBENCH_CACHE": str(tmp_path / "none")}
-    subprocess.run(command, cwd=long, env=environment, check=True)
+    assert forks.run(command, long, environment).returncode == 0
+    from_nothing(long, tmp_path)
     assert contents(site) == contents(tmp_path / "fresh")
 
 
@@ -300,14 +299,6 @@ def test_a_full_disk_keeps_what_was_recorded(tmp_path: Path) -> None:
 def test_a_full_standard_output_is_told(root: Path, command: str) -> None:
     """What cannot be written to stdout is one line and exit code 2, not a success."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*FLASHBENCH, *command.split()],
-            cwd=root,
-            env=ENVIRONMENT,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = forks.run(command.split(), root, stdout=full.fileno())
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1].startswith("flashbench: stdout: cannot be written: No spa")
