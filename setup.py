@@ -1,7 +1,8 @@
 """Thin: build_ext calls CMake, which builds everything in csrc/. Metadata is in pyproject.toml.
 
 Settings from the environment: FLASHBENCH_CUDA=auto|ON|OFF, FLASHBENCH_DTYPES="fp32;fp16;bf16;fp8",
-FLASHBENCH_CUDA_ARCHS="80;90a-real", FLASHBENCH_BUILD_DIR, FLASHBENCH_JOBS, and
+FLASHBENCH_CUDA_ARCHS="80;90a-real", FLASHBENCH_CUDA_DRAFT="fp16" (dtypes whose CUDA units are only
+checked: compiled in half the time, to slow code), FLASHBENCH_BUILD_DIR, FLASHBENCH_JOBS, and
 FLASHBENCH_WERROR=ON, for which a warning of any compiler, ptxas included, ends the build.
 """
 
@@ -99,6 +100,7 @@ class CMakeBuild(build_ext):
             "FLASHBENCH_CUDA": os.environ.get("FLASHBENCH_CUDA", "auto"),
             "FLASHBENCH_DTYPES": os.environ.get("FLASHBENCH_DTYPES", "fp32;fp16;bf16;fp8"),
             "FLASHBENCH_CUDA_ARCHS": os.environ.get("FLASHBENCH_CUDA_ARCHS", "80;90a-real"),
+            "FLASHBENCH_CUDA_DRAFT": os.environ.get("FLASHBENCH_CUDA_DRAFT", ""),
             "CMAKE_COMPILE_WARNING_AS_ERROR": os.environ.get("FLASHBENCH_WERROR", "OFF"),
             "FLASHBENCH_COMMIT": about["commit"],
             "FLASHBENCH_DIRTY": "true" if about["dirty"] else "false",
