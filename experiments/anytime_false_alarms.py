@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import other_rules
 import sample_noise
-from families import ALPHA, alarms, judge_family, rate
+from families import ALPHA, alarms, outcomes, rate
 from simulated_noise import Noise, autoregressive
 
 from flashbench.arrays import BoolArray, FloatArray
@@ -42,7 +42,7 @@ def ever_alarmed(speedups: FloatArray) -> BoolArray:
         seen = speedups[quiet, :, :n].reshape(-1, n)
         close = exceeds(seen, 0.0, near) | exceeds(-seen, 0.0, near)
         for family in quiet[close.reshape(-1, cases).any(axis=1)]:
-            found[family] = alarms(judge_family([speedups[family, :, :n]], anytime=True)) > 0
+            found[family] = alarms(outcomes([speedups[family, :, :n]], anytime=True)) > 0
     return found
 
 

@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 from anytime_false_alarms import ever_alarmed
-from families import ALPHA, TOLERANCE, judge_family, rate, trials_argument
+from families import ALPHA, TOLERANCE, outcomes, rate, trials_argument
 from simulated_noise import Noise, autoregressive, normal
 
 from flashbench.arrays import FloatArray
@@ -62,8 +62,7 @@ def ever_slower(speedups: FloatArray) -> np.ndarray:
         seen = -speedups[quiet, :, :n].reshape(-1, n)
         close = exceeds(seen, math.log1p(TOLERANCE), _NEAR * ALPHA / cases).reshape(-1, cases)
         for family in quiet[close.any(axis=1)]:
-            verdicts = judge_family([speedups[family, :, :n]], anytime=True)
-            found[family] = any(verdict.outcome is Outcome.SLOWER for verdict in verdicts)
+            found[family] = Outcome.SLOWER in outcomes([speedups[family, :, :n]], anytime=True)
     return found
 
 

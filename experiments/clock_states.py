@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 from anytime_false_alarms import ever_alarmed
-from families import alarms, judge_family, rate
+from families import alarms, outcomes, rate
 
 from flashbench.arrays import FloatArray
 
@@ -45,7 +45,7 @@ def two_files(rng: np.random.Generator, families: int, cases: int, clock: float)
             NOISE * rng.standard_normal((cases, 20)) + clock * two_clocks(rng, 1, 20)[0]
             for _ in range(2)
         ]
-        found += alarms(judge_family(sides)) > 0
+        found += alarms(outcomes(sides)) > 0
     return found
 
 

@@ -5,7 +5,7 @@ python experiments/false_alarms.py [families]       (seed 1; 64 cases a family)
 
 import numpy as np
 import simulated_noise as noises
-from families import alarms, judge_family, no_change, rate, trials_argument
+from families import alarms, no_change, outcomes, rate, trials_argument
 
 NOISES = (
     noises.normal,
@@ -25,7 +25,7 @@ def count(
     """Families with at least one false alarm."""
     rng = np.random.default_rng(1)
     return sum(
-        alarms(judge_family(no_change(rng, noise, deviation, files, (cases, launches)))) > 0
+        alarms(outcomes(no_change(rng, noise, deviation, files, (cases, launches)))) > 0
         for _ in range(families)
     )
 

@@ -1,35 +1,36 @@
 """Families of comparisons on simulated launches, judged by the code that `compare` runs."""
 
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from simulated_noise import Noise, drift
 
 from flashbench.arrays import FloatArray
-from flashbench.comparison import decide_family
+from flashbench.comparison import Comparison, decide_family
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
 from flashbench.pairing import Pairing
 from flashbench.stats.proportion import Rate
-from flashbench.verdict import DIFFERENT, Verdict, judge
+from flashbench.verdict import DIFFERENT, Outcome, outcome_alone
 
 TOLERANCE = 0.01
 ALPHA = 0.05
 CASE = attention_case(Shape(1, 1, 1, 1, 1, 64), "fp32", False, "cpu")
 
 
-def judge_family(
-    sides: Sequence[FloatArray], tolerance: float = TOLERANCE, *, anytime: bool = False
-) -> list[Verdict]:
+def decided(sides: Sequence[FloatArray], *, anytime: bool = False) -> list[Comparison]:
     """sides: one (cases, launches) of log speed-ups, or two (A, B)."""
     family = [
         Pairing(CASE, "ours", "sdpa", "wall", sides=tuple(side[i] for side in sides))
         for i in range(len(sides[0]))
     ]
-    decided = decide_family(family, ALPHA, tolerance, 1, anytime=anytime)
-    return [judge(c, tolerance) for c in decided]
+    return decide_family(family, ALPHA, TOLERANCE, 1, anytime=anytime)
+
+
+def outcomes(sides: Sequence[FloatArray], *, anytime: bool = False) -> Iterator[Outcome]:
+    """Of each case in turn."""
+    return (outcome_alone(one, TOLERANCE) for one in decided(sides, anytime=anytime))
 
 
 def no_change(
@@ -45,10 +46,9 @@ def no_change(
     return out
 
 
-def alarms(verdicts: Sequence[Verdict]) -> int:
+def alarms(found: Iterable[Outcome]) -> int:
     """Cases called different, even if perhaps by less than the tolerance."""
-    counts = Counter(verdict.outcome for verdict in verdicts)
-    return sum(counts[outcome] for outcome in DIFFERENT)
+    return sum(outcome in DIFFERENT for outcome in found)
 
 
 def rate(successes: int, trials: int) -> str:

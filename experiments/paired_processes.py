@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from anytime_false_alarms import LOOKS, ever_alarmed
-from families import judge_family, rate
+from families import outcomes, rate
 from simulated_noise import drift
 
 from flashbench import runfile
@@ -95,7 +95,7 @@ def power(families: int, seed: int) -> None:
 def stop(ratios: FloatArray) -> list[int]:
     """The first look at which the case is SLOWER; None if never."""
     for count in LOOKS:
-        if judge_family([ratios[:, :count]], anytime=True)[0].outcome is Outcome.SLOWER:
+        if next(outcomes([ratios[:, :count]], anytime=True)) is Outcome.SLOWER:
             return [count]
     return []
 

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import simulated_noise as noises
-from families import judge_family, rate, trials_argument
+from families import TOLERANCE, decided, rate, trials_argument
 
-from flashbench.verdict import Outcome
+from flashbench.verdict import Outcome, judge
 
 
 def outcomes(
@@ -35,11 +35,11 @@ def outcomes(
         if files == 1:
             sides = [sides[1] - sides[0]]
         sides[-1][0] += slower
-        verdicts = judge_family(sides)
-        found += verdicts[0].outcome in (Outcome.SLOWER, Outcome.PERHAPS_SLOWER)
-        missed += verdicts[0].outcome in (Outcome.SAME, Outcome.FASTER)
-        same += verdicts[1].outcome is Outcome.SAME
-        detectable += verdicts[0].detectable or math.nan
+        slow, unchanged = (judge(one, TOLERANCE) for one in decided(sides)[:2])
+        found += slow.outcome in (Outcome.SLOWER, Outcome.PERHAPS_SLOWER)
+        missed += slow.outcome in (Outcome.SAME, Outcome.FASTER)
+        same += unchanged.outcome is Outcome.SAME
+        detectable += slow.detectable or math.nan
     return found, missed, same, round(1e6 * detectable / families)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from asymptotic import normal_mixture
-from families import ALPHA, TOLERANCE, judge_family, rate, trials_argument
+from families import ALPHA, TOLERANCE, outcomes, rate, trials_argument
 from simulated_noise import Noise, heavy_tailed, normal, quantised, skewed
 
 from flashbench.arrays import FloatArray
@@ -67,8 +67,8 @@ def found_by_the_gate(change: float, trials: int, seed: int, until: int = 40) ->
         # A case is judged in full once its interval alone comes near.
         near = exceeds(-speedups[:, 0, :n], 0.0, 4 * ALPHA / CASES)
         for trial in np.flatnonzero(near & (found > until)):
-            verdict = judge_family([speedups[trial, :, :n]], anytime=True)[0]
-            if verdict.outcome in (Outcome.SLOWER, Outcome.PERHAPS_SLOWER):
+            outcome = next(outcomes([speedups[trial, :, :n]], anytime=True))
+            if outcome in (Outcome.SLOWER, Outcome.PERHAPS_SLOWER):
                 found[trial] = n
     return found.tolist()
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from anytime_false_alarms import ever_alarmed
 from at_the_tolerance import EFFECTS, LOOKS, ever_slower
-from families import judge_family, rate, trials_argument
+from families import outcomes, rate, trials_argument
 from simulated_noise import Noise, autoregressive
 
 from flashbench.arrays import FloatArray
@@ -121,15 +121,13 @@ LIMITS: tuple[Noise, ...] = (one_exponential, one_lognormal, one_spiky)
 
 def red(files: list[FloatArray]) -> int:
     """files: of one or two (families, cases, launches). Families with a SLOWER, judged once."""
-    verdicts = (judge_family(sides) for sides in zip(*files, strict=True))
-    return sum(any(v.outcome is Outcome.SLOWER for v in family) for family in verdicts)
+    return sum(Outcome.SLOWER in outcomes(sides) for sides in zip(*files, strict=True))
 
 
 def found(files: list[FloatArray], slower: float) -> int:
     """Families in which a first case that is slower by so much is found, judged once."""
     files = [*files[:-1], slowed(files[-1], slower)]
-    verdicts = (judge_family(sides) for sides in zip(*files, strict=True))
-    return sum(next(iter(family)).outcome in DIFFERENT for family in verdicts)
+    return sum(next(outcomes(sides)) in DIFFERENT for sides in zip(*files, strict=True))
 
 
 def slowed(speedups: FloatArray, slower: float) -> FloatArray:
