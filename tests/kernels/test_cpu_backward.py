@@ -34,7 +34,7 @@ _LENGTHS = [
     (384, 256),
     (640, 128),
 ]
-_LONG = [(9, 600), (1023, 1024), (1024, 1023)]
+_LONG = [(9, 600), (450, 451), (451, 450)]
 
 
 @pytest.mark.parametrize("lengths", _LENGTHS, ids=str)
@@ -49,8 +49,9 @@ def test_lengths_that_find_bugs(
 def test_several_sections_of_keys(
     lengths: tuple[int, int], dtype: torch.dtype, mask: Causal
 ) -> None:
-    """Keys that do not fit into one section of the scratch memory."""
-    random_truth((1, 1, 1, *lengths, 128), dtype, mask).judge_ours()
+    """Keys that fill three sections of the scratch memory or more: at this head dim one has 140
+    keys in fp32, 201 in 16 bits."""
+    random_truth((1, 1, 1, *lengths, 256), dtype, mask).judge_ours()
 
 
 _OF_FLASH_ATTENTION = [(2, 147), (113, 211), (108, 256), (256, 512), (512, 256)]
