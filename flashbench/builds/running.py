@@ -1,8 +1,10 @@
-"""Run a build's command: its environment, its time limit, and no process left behind."""
+"""Run a build's command: its environment, its time limit, its progress, and no process left
+behind."""
 
 import contextlib
 import errno
 import os
+import re
 import select
 import shutil
 import signal
@@ -11,14 +13,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
 from flashbench.builds import keeper, supervise
 
-_ENDING_SECONDS = 30.0  # for what a supervisor must end
+Report = Callable[[float, str], None]  # receives a build's seconds so far and its latest step
 
+_ENDING_SECONDS = 30.0  # for what a supervisor must end
+_REPORT_SECONDS = 30.0  # between two reports of a build
+_REPORTED_BYTES = 1 << 13  # of its output, in which the latest step is sought
+# "[3/40] Building CXX object" of ninja, "[  7%] Building" of CMake's makefiles.
+_STEP = re.compile(r"\[ *\d+(/\d+|%)\]")
+
+_report: ContextVar[Report] = ContextVar("report", default=lambda seconds, step: None)
 _running: set[int] = set()  # keepers
 _stopping = threading.Event()
 
@@ -79,10 +89,7 @@ def run(
             os.close(theirs)
         try:
             with stoppable(process.pid):
-                process.wait(timeout)
-            ended = True
-        except subprocess.TimeoutExpired:
-            ended = False
+                ended = _ends_within(timeout, process, log)
         finally:
             _end(process)
             said = read_to_end(answers)  # by then nothing of the build is left
@@ -94,6 +101,37 @@ def run(
             "build; no process of it is left"
         )
     return int(said) if ended else None
+
+
+@contextlib.contextmanager
+def reported(report: Report) -> Iterator[None]:
+    """Inside it the builds of this thread are reported every 30 seconds."""
+    token = _report.set(report)
+    try:
+        yield
+    finally:
+        _report.reset(token)
+
+
+def _ends_within(timeout: float, process: subprocess.Popen[bytes], log: Path) -> bool:
+    """Wait for its end, and report its steps meanwhile."""
+    started = time.monotonic()
+    while (left := started + timeout - time.monotonic()) > 0:
+        try:
+            process.wait(min(left, _REPORT_SECONDS))
+            return True
+        except subprocess.TimeoutExpired:
+            _report.get()(time.monotonic() - started, _latest_step(log))
+    return False
+
+
+def _latest_step(log: Path) -> str:
+    """The last line that names a step, or the last of any kind, of a build's output so far."""
+    with log.open("rb") as output:
+        output.seek(max(0, log.stat().st_size - _REPORTED_BYTES))
+        printed = output.read().decode(errors="replace")
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    return ([line for line in lines if _STEP.match(line)] or lines or [""])[-1]
 
 
 def kept(command: Sequence[str]) -> list[str]:

@@ -95,8 +95,8 @@ effort_options = together(
     click.option(
         "--budget",
         type=BudgetType(),
-        help="Device time to spend, or money, with builds and their checks: 60s, 10m, 0.50usd; a "
-        "hard stop.",
+        help="Device time to spend, which leaves out builds and their checks, or money, which pays "
+        "for them too: 60s, 10m, 0.50usd; a hard stop.",
     ),
     timeout_option(
         "For one candidate's check, or one block of its samples.", f"{defaults.TIMEOUT_SECONDS:g}s"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from flashbench import defaults
 from flashbench.builds import cache_directory
 from flashbench.builds.recipe import PROBE_TIMEOUT_SECONDS
+from flashbench.builds.running import reported
 from flashbench.candidates import OUR_CALLABLE, OURS, name_of
 from flashbench.errors import NotMeasuredError
 from flashbench.revisions.built import Built
@@ -15,6 +16,8 @@ from flashbench.revisions.project import Project
 from flashbench.revisions.revision import WORKTREE, Revision, resolve
 from flashbench.runfile import Candidate
 from flashbench.streams import Tell
+
+_STEP_WIDTH = 100  # characters shown of a build's step
 
 
 def build_one(
@@ -30,7 +33,11 @@ def build_one(
     """Build and import one revision once, whatever the outcome. label: its name in messages; stage:
     how far to check it; timeout: seconds of the build."""
     tell(f"{label} = {revision.label}: building, for at most {timeout:g} s")
-    with Checker(min(timeout, PROBE_TIMEOUT_SECONDS), timeout) as checker:
+
+    def report(seconds: float, step: str) -> None:
+        tell(f"{label}: building, {seconds:.0f} s: {step[:_STEP_WIDTH]}".removesuffix(": "))
+
+    with reported(report), Checker(min(timeout, PROBE_TIMEOUT_SECONDS), timeout) as checker:
         built = prepare(
             project,
             revision,

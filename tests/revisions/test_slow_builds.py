@@ -11,6 +11,7 @@ from revisions.repository import Repository
 
 from flashbench.errors import Exit
 from flashbench.revisions import Revision, read, resolve
+from flashbench.revisions.announced import build_one
 from flashbench.revisions.preparer import Preparer
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,11 @@ def hanging(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     repository.write("pyproject.toml", SETTINGS)
     repository.write("kernel.py", "attention = print\n")
     for hours in (1, 2):
-        repository.write("build.py", f"import time\ntime.sleep({3600 * hours})\n")
+        repository.write(
+            "build.py",
+            f"import time\nprint('[{hours}/2] wait\\nwarning: it is long', flush=True)\n"
+            f"time.sleep({3600 * hours})\n",
+        )
         repository.commit(f"Wait {hours} h")
     return repository
 
@@ -50,6 +55,18 @@ def test_a_long_build_is_told_of(
     assert [asked[0]] in told
     assert [asked[1]] in told
     assert all(len(revisions) == 1 for revisions in told)
+
+
+def test_steps_of_a_long_build_are_told(
+    hanging: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Now and then one line says for how long a build has run, and its latest step."""
+    monkeypatch.setattr("flashbench.builds.running._REPORT_SECONDS", 0.25)
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path))
+    told: list[str] = []
+    project, head = read(hanging.root), resolve(hanging.root, "HEAD")
+    assert build_one(project, head, "A", told.append, timeout=0.6).status == "timeout"
+    assert told[-1] == "A: building, 1 s: [2/2] wait"
 
 
 @pytest.mark.parametrize(
