@@ -7,7 +7,6 @@ required by the family, all cases together.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
@@ -126,11 +125,11 @@ def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | N
     value = float(np.mean([estimate.shift.value for _, estimate in compared]))
     means = []
     for side in range(len(compared[0][0].sides)):
-        common = reduce(np.intersect1d, [pairing.launch_numbers(side) for pairing, _ in compared])
-        if not len(common):
+        rows = _by_launch([pairing for pairing, _ in compared], side)
+        common = ~np.isnan(rows).any(axis=0)
+        if not common.any():
             return Shift(value, -math.inf, math.inf, 1.0)
-        rows = [p.sides[side][np.isin(p.launch_numbers(side), common)] for p, _ in compared]
-        means.append(np.mean(np.stack(rows), axis=0))
+        means.append(np.mean(rows[:, common], axis=0))
     correlation = max(estimate.correlation for _, estimate in compared)
     anytime = compared[0][1].anytime
     shift = _allowing_for_order(tuple(means), alpha, correlation, anytime=anytime)
@@ -143,15 +142,18 @@ def _launch_correlation(compared: list[Pairing], until: int | None = None) -> fl
     significance = SIGNIFICANCE if until is None else SIGNIFICANCE_ANYTIME
     correlations = [0.0]
     for side in range(len(compared[0].sides) if compared else 0):
-        last = max(int(pairing.launch_numbers(side)[-1]) for pairing in compared)
-        launches = last + 1 if until is None else min(last, until) + 1
-        rows = np.full((len(compared), launches), np.nan)
-        for row, pairing in zip(rows, compared, strict=True):
-            numbers = pairing.launch_numbers(side)
-            seen = numbers < launches
-            row[numbers[seen]] = pairing.sides[side][seen]
+        rows = _by_launch(compared, side)[:, : None if until is None else until + 1]
         correlations.append(launch_correlation(rows, significance))
     return max(correlations)
+
+
+def _by_launch(pairings: list[Pairing], side: int) -> FloatArray:
+    """(pairings, launches): one file's number of every launch; NaN where a launch has none."""
+    last = max(int(pairing.launch_numbers(side)[-1]) for pairing in pairings)
+    rows = np.full((len(pairings), last + 1), np.nan)
+    for row, pairing in zip(rows, pairings, strict=True):
+        row[pairing.launch_numbers(side)] = pairing.sides[side]
+    return rows
 
 
 def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
