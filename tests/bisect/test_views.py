@@ -6,7 +6,13 @@ import pytest
 
 from flashbench.bisect.graph import graph_of
 from flashbench.bisect.question import Range
-from flashbench.bisect.result import CONCLUSION_EXIT_CODES, Conclusion, Cost, Found, TriedCommit
+from flashbench.bisect.result import (
+    CONCLUSION_EXIT_CODES,
+    BisectResult,
+    Conclusion,
+    Cost,
+    TriedCommit,
+)
 from flashbench.errors import Exit
 from flashbench.render import render
 from flashbench.revisions import Project, Revision
@@ -20,12 +26,12 @@ HOSTILE = "<script>x</script>\x1b[31m@all"
 
 
 @pytest.fixture
-def found() -> Found:
+def found() -> BisectResult:
     commits = (Commit(SLOW, (GOOD,), 0, "A", HOSTILE), Commit(BAD, (SLOW,), 1, "A", "Later"))
     project = Project(Path("repository"), "kernel:attention")
     ends = Revision("v1", GOOD), Revision("HEAD", BAD)
     asked = Range(project, *ends, commits, graph_of(commits), good_subject="A kernel")
-    return Found(
+    return BisectResult(
         asked,
         "speed",
         Conclusion.FOUND,
@@ -55,13 +61,13 @@ cost: 2 commits tried, 1 built now, 3 launches; device time 9.5 s; builds 12 s
 """
 
 
-def test_text_is_what_it_was(found: Found) -> None:
+def test_text_is_what_it_was(found: BisectResult) -> None:
     """The table of a bisection, in full."""
     assert render(bisect.document(found), "text") == TEXT
 
 
 @pytest.mark.parametrize("output_format", ["text", "markdown", "csv", "json"])
-def test_subjects_are_text(found: Found, output_format: str) -> None:
+def test_subjects_are_text(found: BisectResult, output_format: str) -> None:
     """A commit message acts on no reader, in either table."""
     for document in (
         bisect.document(found),
