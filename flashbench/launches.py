@@ -107,11 +107,6 @@ class LaunchData:
         middle = float(self._middle[candidate, case])
         return None if math.isnan(middle) else math.exp(middle) * 1e6
 
-    def median_speedup(self, candidate: int, baseline: int, case: int) -> float | None:
-        """Ratio of the median times, baseline / candidate; None if either was never timed."""
-        ratio = float(self._middle[baseline, case] - self._middle[candidate, case])
-        return None if math.isnan(ratio) else math.exp(ratio)
-
     def is_wrong(self, candidate: int, case: int) -> bool:
         """Whether any launch found a wrong result."""
         return any(r.status == "wrong" for r in self._results.get((candidate, case), ()))
@@ -161,6 +156,11 @@ class LaunchData:
                 [times.logs[block][rows] for block in here],
             )
         return ratio
+
+    def median_speedups(self, candidate: int, baseline: int) -> FloatArray:
+        """(cases,): the median launch's speed-up, baseline time / candidate time; NaN if none."""
+        middle: FloatArray = np.exp(_median_present(self.speedups(candidate, baseline)))
+        return middle
 
 
 def launch_data(run: RunFile, metric: str | None = None) -> LaunchData:

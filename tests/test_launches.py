@@ -38,6 +38,18 @@ def test_speed_up_is_the_median_of_all_pairs_of_a_block(blocks: list[tuple[list[
     assert data.speedups(1, 0)[0, 0] == pytest.approx(-np.median(pairs), abs=1e-9)
 
 
+def test_a_speed_up_over_launches_is_the_median_of_theirs():
+    """Not the ratio of median times: machines differ between launches, and that cancels in each."""
+    run = make_run(np.random.default_rng(3), cases=make_cases(2), launches=5, between=0.3)
+    data = launch_data(run)
+    of_launches = np.exp(np.median(data.speedups(0, 1), axis=1))
+    assert data.median_speedups(0, 1) == pytest.approx(of_launches)
+    of_medians = np.exp(
+        np.median(data.log_median[1], axis=1) - np.median(data.log_median[0], axis=1)
+    )
+    assert not np.allclose(of_medians, of_launches, rtol=0.005)
+
+
 def test_a_sample_in_five_that_is_disturbed_changes_little():
     """On a busy CPU most blocks have a sample that was interrupted: it does not count as speed."""
     rng = np.random.default_rng(1)

@@ -23,8 +23,9 @@ def with_controls(series: list[Series]) -> list[Series]:
             measured = places.get(_place(one)._replace(benchmark=_ratio_of(one.benchmark)))
             if measured is not None:
                 used.add(id(measured))
-            ratio = measured.points if measured else _quotient(one.points, control.points)
-            made.append((one, replace(one, control=control.points, ratio=ratio)))
+            ratio = measured.points if measured else _of_medians(one.points, control.points)
+            added = replace(one, control=control.points, ratio=ratio, of_medians=measured is None)
+            made.append((one, added))
         else:
             made.append((one, one))
     return [after for before, after in made if id(before) not in used]
@@ -51,13 +52,13 @@ def _place(series: Series) -> _Place:
 
 
 def _ratio_of(benchmark: str) -> str:
-    """Of a benchmark with times: the one with ratios to the baseline; "" if it is not ours."""
+    """The benchmark with the ratios of a benchmark with times; "" if it is not ours."""
     ours = names.OURS.get(benchmark)
     return str(ours._replace(quantity=names.RATIO)) if ours else ""
 
 
-def _quotient(points: Points, control: Points) -> Points:
-    """The quotient of medians at commits that have both; unpaired, so without an interval."""
+def _of_medians(points: Points, control: Points) -> Points:
+    """The ratio of medians at commits that have both; unpaired, so without an interval."""
     commit, mine, theirs = np.intersect1d(points.commit, control.commit, return_indices=True)
     unknown = np.full(len(commit), np.nan)
     return Points(

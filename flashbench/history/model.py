@@ -66,7 +66,8 @@ class Series:
     benchmark, parameters: asv's names; parameters are (name, value) without asv's quotes. metric:
     "wall", "gpu_warm"...; "" if the benchmark is not ours. case, candidate: the same. control:
     SDPA on the same case, at commits that have it; ratio: the candidate's time over SDPA's, by
-    launch. Both are None if SDPA was not measured. failed: commits where it was tried without a
+    launch. Both are None if SDPA was not measured. of_medians: no ratio by launch was kept, and
+    `ratio` is that of the medians, without intervals. failed: commits where it was tried without a
     result.
     """
 
@@ -81,6 +82,7 @@ class Series:
     candidate: str = ""
     control: Points | None = None
     ratio: Points | None = None
+    of_medians: bool = False
     failed: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property

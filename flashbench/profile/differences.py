@@ -98,6 +98,7 @@ def _appeared(before: float | None, after: float | None, least: float) -> str:
 
 
 def _time(old: Subject, new: Subject, metric: str) -> str:
+    """The ratio of the medians, in words: a profile has no launches to take a median over."""
     before, after = old.times.get(metric), new.times.get(metric)
     if before is None or after is None:
         return ""

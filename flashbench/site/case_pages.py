@@ -87,7 +87,7 @@ class CasePages:
                 float(column[0])
                 for column in (ratio.value, ratio.low, ratio.high, ratio.q25, ratio.q75)
             )
-            row["speedup"] = speedup_text(value, low, high)
+            row["speedup"] = speedup_text(value, low, high) + ", of medians" * one.of_medians
             if np.isfinite([q25, q75]).all():
                 row["quartiles"] = f"{ratio_text(q25)}, {ratio_text(q75)}"
         for name, line in (("time", one.points), ("sdpa", one.control)):

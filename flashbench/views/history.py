@@ -90,6 +90,12 @@ def _header(report: HistoryReport) -> list[str]:
             f"{without} series have no baseline beside them: what the machine did is in their "
             "changes"
         )
+    of_medians = sum(one.of_medians for one in report.series)
+    if of_medians:
+        lines.append(
+            f"{of_medians} series kept no ratio by launch: theirs is the ratio of the medians, "
+            "without an interval"
+        )
     return lines
 
 

@@ -1,8 +1,10 @@
 """The view of verdicts: a row per case and candidate, or of baselines alone per case."""
 
+import math
 from collections.abc import Sequence
 
 from flashbench import operations
+from flashbench.arrays import FloatArray
 from flashbench.baseline_names import title
 from flashbench.comparison import Comparison
 from flashbench.launches import LaunchData, baseline_index, baselines_of
@@ -10,7 +12,6 @@ from flashbench.pairing import best_baseline
 from flashbench.report import Report
 from flashbench.runfile import RunFile
 from flashbench.table import (
-    NONE,
     Cell,
     Column,
     Document,
@@ -47,7 +48,8 @@ def document(report: Report, *, gate: bool = False, times: bool = False) -> Docu
         columns = _baseline_columns(_title(data.run), _others(data))
     elif report.data[0].run.pair is not None:
         columns = _pair_columns(_title(report.data[0].run))
-        rows = [_pair_row(report, *judged) for judged in report.judged]
+        beside = _beside(report.data[0])
+        rows = [_pair_row(report, beside, *judged) for judged in report.judged]
     elif len(report.data) == 1:
         columns = _one_file_columns(_title(report.data[0].run), _others(report.data[0]))
         best = report.best or report.comparisons
@@ -233,18 +235,26 @@ def _one_file_row(
     }
 
 
-def _pair_row(report: Report, comparison: Comparison, verdict: Verdict) -> dict[str, Cell]:
+def _beside(data: LaunchData) -> FloatArray | None:
+    """(cases,): the new build's speed-up over the default baseline; None if the file has none."""
+    assert data.run.pair is not None
+    new = data.run.pair.new
+    default = baseline_index(data.run, new)
+    return None if default is None else data.median_speedups(data.candidate_index[new], default)
+
+
+def _pair_row(
+    report: Report, beside: FloatArray | None, comparison: Comparison, verdict: Verdict
+) -> dict[str, Cell]:
     (data,) = report.data
     control = _title(data.run).lower()
     case = data.case_index[comparison.case.id]
-    new = data.candidate_index[comparison.candidate]
     row = {"case": text_cell(comparison.case.id), **_verdict_cells(data, comparison, verdict)}
     row["a_us"] = time_cell(data.median_us(data.candidate_index[comparison.pairing.against], case))
     row["b_us"] = time_cell(_candidate_time(data, comparison.candidate, case, verdict))
     row[f"{control}_us"] = time_cell(_default_time(data, case))
-    default = baseline_index(data.run, comparison.candidate)
-    ratio = None if default is None else data.median_speedup(new, default, case)
-    row[f"speedup_{control}"] = NONE if ratio is None else Cell(ratio, ratio_text(ratio))
+    if beside is not None and not math.isnan(beside[case]):
+        row[f"speedup_{control}"] = Cell(beside[case].item(), ratio_text(beside[case]))
     return row
 
 

@@ -10,11 +10,14 @@ from history.project import CASES, git, make_repository, measure, row, write_res
 from flashbench.errors import InvalidInputError
 from flashbench.history import commit_record
 from flashbench.history.axis import axis
+from flashbench.history.changes import FoundChanges
 from flashbench.history.folder import machine_folders
 from flashbench.history.load import load
+from flashbench.history.report import HistoryReport
 from flashbench.revisions import ledger
 from flashbench.site.gather import gather
 from flashbench.site.source import Source
+from flashbench.views.history import document
 
 
 @pytest.fixture
@@ -27,7 +30,9 @@ def project(tmp_path: Path) -> tuple[Path, list[str]]:
 
 
 def test_series_have_their_control_and_ratio(project) -> None:
-    """The kernel's series has SDPA and the ratio beside it, at the commits that were measured."""
+    """The kernel's series has SDPA and the ratio beside it, at the commits that were measured.
+
+    Where the files kept no ratio by launch, it is that of the medians, and tables say so."""
     root, commits = project
     history = load(root / "results", axis(root))
     assert [one.id for one in history.commits] == commits
@@ -46,6 +51,23 @@ def test_series_have_their_control_and_ratio(project) -> None:
     assert kernel.control.value.tolist() == history.series[1].points.value.tolist()
     assert (kernel.unit, kernel.metric, kernel.machine) == ("seconds", "wall", "box")
     assert kernel.parameters == (("case", CASES[0]), ("candidate", "flashbench"))
+    assert not kernel.of_medians
+    for path in (root / "results" / "box").glob("*-*.json"):
+        content = json.loads(path.read_text())
+        del content["results"]["cpu.Ratio.track_ratio"]
+        path.write_text(json.dumps(content))
+    without = load(root / "results", axis(root))
+    unpaired = without.series[0]
+    assert unpaired.of_medians
+    assert unpaired.control is not None
+    assert unpaired.ratio is not None
+    quotient = unpaired.points.value / unpaired.control.value
+    assert unpaired.ratio.value.tolist() == quotient.tolist()
+    assert np.isnan(unpaired.ratio.low).all()
+    found = FoundChanges((None,), {})
+    report = HistoryReport(without, [unpaired], found, frozenset(), "HEAD", 0.02, 0.05)
+    header = document(report).header
+    assert any("the ratio of the medians, without an interval" in line for line in header)
 
 
 def test_merges_stand_for_what_they_merged(tmp_path: Path) -> None:
