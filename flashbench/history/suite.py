@@ -81,6 +81,7 @@ def measure(device: str) -> None:
     from flashbench.history.commit import installed
     from flashbench.measuring.plan import Plan
     from flashbench.measuring.progress import Progress
+    from flashbench.revisions.built import setup_of_builds
     from flashbench.run_plan import measure as measure_plan
 
     if device == "cuda" and not torch.cuda.is_available():
@@ -91,12 +92,9 @@ def measure(device: str) -> None:
         dtypes=chosen.dtypes,
         options=masks(chosen.causal),
         device=device,
-        candidates=[built.candidate(KERNEL)],
-        import_roots={KERNEL: str(built.require())},
-        repository=str(built.project.repository),
-        backends="default",
         launches=launches(),
         samples=SAMPLES,
+        **setup_of_builds({KERNEL: built}),
     )
     end = measure_plan(plan, _run_file(device), Progress())
     if end.interrupted or end.run is None:

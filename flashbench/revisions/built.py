@@ -80,15 +80,20 @@ class Built:
         return Candidate(name=name, spec=self.project.callable, build=copy(self.identity))
 
 
-def plan_of_builds(builds: Mapping[str, Built]) -> dict[str, Any]:
-    """The fields of a Plan that say which builds, at least one, are measured under these names."""
+def setup_of_builds(builds: Mapping[str, Built]) -> dict[str, Any]:
+    """The fields, of a Plan or of a worker's Setup, that say which builds, at least one, are
+    measured under these names."""
     return {
         "candidates": [built.candidate(name) for name, built in builds.items()],
         "import_roots": {name: str(built.require()) for name, built in builds.items()},
         "repository": str(next(iter(builds.values())).project.repository),
         "backends": "default",
-        "build_seconds": seconds_of(builds.values()),
     }
+
+
+def plan_of_builds(builds: Mapping[str, Built]) -> dict[str, Any]:
+    """`setup_of_builds` of a Plan that pays for the builds."""
+    return setup_of_builds(builds) | {"build_seconds": seconds_of(builds.values())}
 
 
 def with_builds(plan: Plan, builds: Mapping[str, Built]) -> Plan:
