@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flashbench import defaults
-from flashbench.candidates import OURS, is_function, parse_candidate, parse_candidates
 from flashbench.cli.measuring import refuse_given, tell
 from flashbench.cli.options import (
     FORMATS,
@@ -29,18 +26,11 @@ from flashbench.cli.output import deliver
 from flashbench.cli.parameter_types import PathType
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
-from flashbench.measuring.requested import rate_of
-from flashbench.metric import metric_of
+from flashbench.measuring.requested import how_to_build, rate_of
 from flashbench.operations import parse_case
 
 if TYPE_CHECKING:
-    from flashbench.case import Case
-    from flashbench.measuring.protocol import Setup
-    from flashbench.profile.collect import ToProfile
     from flashbench.profile.model import CaseProfile
-    from flashbench.runfile import Candidate
-
-_DEFAULT = "WORKTREE"
 
 
 @click.command(
@@ -112,6 +102,13 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     from flashbench import machine
     from flashbench.measuring.forks import may_be_gpu
     from flashbench.profile import model
+    from flashbench.profile.asked import (
+        ProfileRequest,
+        built_variants,
+        default_subject,
+        parse_variants,
+        to_profile,
+    )
     from flashbench.profile.collect import How, collect
     from flashbench.run_plan import signals_as_interrupt
 
@@ -133,10 +130,11 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     # A mistake in settings is said before anything is built or launched.
     rate = rate_of(options | {"device": case.device})
     machine.load(machine.path())
-    variants = _variants(options["variants"])
-    chosen = [options["candidate"] or _default(), options["against"]]
-    asked = [_asked(one, case, options) for one in chosen if one]
-    asked[0] = replace(asked[0], variants=_built(asked[0], variants))
+    variants = parse_variants(options["variants"])
+    request = ProfileRequest(case, options["cold"], options["threads"], how_to_build(options))
+    chosen = [options["candidate"] or default_subject(), options["against"]]
+    asked = [to_profile(one, request, tell) for one in chosen if one]
+    asked[0] = replace(asked[0], variants=built_variants(asked[0], variants))
     if len(asked) == 2 and asked[0].label == asked[1].label:
         raise InvalidInputError(f"--against {asked[1].label} is the candidate itself")
 
@@ -166,25 +164,6 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     return found
 
 
-def _variants(texts: Sequence[str]) -> "list[Candidate]":
-    """What a user wrote of variants. Raises InvalidInputError."""
-    for text in texts:
-        stage, _, function = text.partition("=")
-        if not stage or not is_function(function):
-            raise InvalidInputError(f"--variant {text!r}: write it as stage=module:function")
-    return parse_candidates(list(texts))
-
-
-def _built(whole: "ToProfile", found: "list[Candidate]") -> "tuple[Candidate, ...]":
-    """Variants of a candidate, loaded as it is."""
-    import msgspec
-
-    if whole.setup.import_roots:  # a revision: from its build
-        (built,) = whole.setup.candidates
-        return tuple(msgspec.structs.replace(built, name=v.name, spec=v.spec) for v in found)
-    return tuple(found)
-
-
 def _picture(profile: "CaseProfile", path: Path) -> list[str]:
     """Draw the roofline where there is one; the files written."""
     from flashbench.files import write_file
@@ -200,63 +179,6 @@ def _picture(profile: "CaseProfile", path: Path) -> list[str]:
     # The comment marks it as ours (flashbench/revisions/own_files.py).
     write_file(path, f"<!-- flashbench roofline -->\n{drawn}".encode())
     return [path.name]
-
-
-def _default() -> str:
-    """The project's callable of the working tree, or our own attention without a project."""
-    from flashbench.revisions import find
-
-    return OURS if find(Path.cwd()) is None else _DEFAULT
-
-
-def _asked(text: str, case: "Case", options: dict[str, Any]) -> "ToProfile":
-    """How what a user wrote is loaded. Raises InvalidInputError, NotMeasuredError."""
-    from flashbench.baseline_names import backend_of, is_baseline_name
-    from flashbench.candidates import baselines
-    from flashbench.measuring.protocol import Setup
-    from flashbench.profile.collect import ToProfile
-    from flashbench.revisions import find
-
-    setup = Setup(
-        device=case.device,
-        candidates=[],
-        backends="default",
-        threads=options["threads"],
-        samples=defaults.SAMPLES,
-        min_sample_seconds=None,
-        metrics=[metric_of(case.device, "gpu_cold" if options["cold"] else None)],
-        operation=case.operation,
-    )
-    if is_baseline_name(text):
-        setup.backends = backend_of(text) or "default"
-        baselines(
-            case.device, setup.backends, case.operation
-        )  # a name that is unknown is said before all
-        return ToProfile(setup, text, text)
-    project = find(Path.cwd())
-    setup.import_root = "" if project is None else str(project.import_root)
-    if text == OURS or "=" in text or is_function(text):
-        candidate = parse_candidate(text)
-        setup.candidates = [candidate]
-        return ToProfile(setup, candidate.name, candidate.name)
-    return _revision(text, setup, options)
-
-
-def _revision(text: str, setup: "Setup", options: dict[str, Any]) -> "ToProfile":
-    """A revision of the project here, built. Raises InvalidInputError, NotMeasuredError."""
-    from flashbench.measuring.requested import how_to_build
-    from flashbench.profile.collect import ToProfile
-    from flashbench.revisions import read, resolve
-    from flashbench.revisions.announced import build_one
-
-    project = read(Path.cwd())
-    tree = resolve(project.repository, text)
-    built = build_one(project, tree, text, tell, **how_to_build(options))
-    candidate = built.candidate("candidate")
-    setup.candidates = [candidate]
-    setup.import_roots = {candidate.name: str(built.require())}
-    setup.repository = str(project.repository)
-    return ToProfile(setup, candidate.name, text)
 
 
 def _new_file() -> Path:
