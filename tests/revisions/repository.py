@@ -21,7 +21,7 @@ class Repository:
     def __init__(self, root: Path) -> None:
         self.root = root
         root.mkdir(parents=True)
-        self.git("init", "-q", "-b", "main")
+        self.git("init", "-q", "-b", "main", "--template=")  # no hooks to copy
 
     def git(self, *arguments: str) -> str:
         command = ["git", "-C", str(self.root), *IDENTITY, *arguments]

@@ -23,6 +23,11 @@ TOY = Path(__file__).parent.parent / "history" / "toy"  # in small, a project li
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
+    return fastattn(tmp_path / "fastattn")
+
+
+@pytest.fixture
+def by_setuptools(tmp_path: Path) -> Repository:
     return fastattn(tmp_path / "fastattn", by_setuptools=True)
 
 
@@ -45,10 +50,11 @@ def marker(import_root: Path) -> int:
 
 
 def test_commit_is_built_and_nothing_is_touched(
-    repository: Repository, prepared: Prepared, cache: Path
+    by_setuptools: Repository, prepared: Prepared, cache: Path
 ) -> None:
     """A good commit has an import root with its library; tree, index, HEAD, refs and stash are the
     same."""
+    repository = by_setuptools
     repository.edit("csrc/config.h", "MARKER = 1", "MARKER = 99")
     repository.git("stash")
     repository.write("src/fastattn/api.py", "work in progress")
@@ -154,6 +160,9 @@ def no_import_root(repository: Repository) -> None:
     (repository.root / "src").rename(repository.root / "lib")
 
 
+OF_SETUPTOOLS = (wrong_module_name, no_setup, no_import_root)
+
+
 @pytest.mark.parametrize(
     ("damage", "status", "words"),
     [
@@ -170,9 +179,10 @@ def no_import_root(repository: Repository) -> None:
     ],
 )
 def test_failures_are_told_apart(
-    repository: Repository, prepared: Prepared, cache: Path, damage, status: str, words: str
+    tmp_path: Path, prepared: Prepared, cache: Path, damage, status: str, words: str
 ) -> None:
     """Each way to fail is one line and exit code 4, without a path of this machine."""
+    repository = fastattn(tmp_path / "fastattn", by_setuptools=damage in OF_SETUPTOOLS)
     damage(repository)
     repository.commit("Break it")
     failed = prepared(repository, cache)
@@ -314,7 +324,9 @@ def test_bare_extension_by_make_or_cmake(
     assert not (built.require() / "docs").exists()
 
 
-def test_project_in_a_directory_of_its_repository(tmp_path: Path, cache: Path) -> None:
+def test_project_in_a_directory_of_its_repository(
+    tmp_path: Path, prepared: Prepared, cache: Path
+) -> None:
     """pyproject.toml may be below the root: the build runs there and sees the folders above."""
     repository = Repository(tmp_path / "mono")
     repository.write("csrc/value.txt", "4")
@@ -323,19 +335,19 @@ def test_project_in_a_directory_of_its_repository(tmp_path: Path, cache: Path) -
     read_value = "from pathlib import Path\nV = Path(__file__).with_name('value.txt').read_text()\n"
     repository.write("python/fast.py", read_value + "def attention(*_): return int(V)\n")
     repository.commit("A kernel")
-    project = read(repository.root / "python")
-    assert project.directory == "python"
-    built = prepare(project, resolve(project.repository, "HEAD"), cache)
+    repository.root /= "python"
+    assert read(repository.root).directory == "python"
+    built = prepared(repository, cache)
     assert built.status == "built", built.reason
     assert (built.require() / "value.txt").read_text() == "4"
     assert built.identity.library_hash == ""
 
 
 def test_killed_preparation_leaves_nothing_to_the_next(
-    repository: Repository, prepared: Prepared, tmp_path: Path
+    by_setuptools: Repository, prepared: Prepared, tmp_path: Path
 ) -> None:
     """A process killed in its build leaves no half build, and its files are removed by the next."""
-    cache = tmp_path / "cache"
+    repository, cache = by_setuptools, tmp_path / "cache"
     wait = "import time; open('started', 'w'); time.sleep(3)\n"
     repository.edit("setup.py", "from setuptools", f"{wait}from setuptools")
     repository.commit("A build that takes long")
