@@ -96,7 +96,7 @@ def main() -> None:
     print("| file | cases | a launch's number | sd % | 1.4826 MAD % | change % | SAME after |")
     print("|---|---|---|---|---|---|---|")
     for path in map(Path, sys.argv[1:] or sorted(stored.glob("*.json"))):
-        run = runfile.load(path)
+        run = runfile.read(path)
         for name, estimator in ESTIMATORS.items():
             cases = [np.array(row) for row in log_ratios(run, estimator).values() if len(row) > 2]
             middles = [np.median(row) for row in cases]

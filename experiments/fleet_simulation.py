@@ -21,7 +21,7 @@ from flashbench.cost.shares import shards
 from flashbench.cost.store import CandidateCost, CaseCost, MachineCosts
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
-from flashbench.run_reader import load_read_only
+from flashbench.run_reader import read_for_analysis
 from flashbench.shard import Shard, cases_of_shard, deal, equal_shards
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +31,7 @@ SPREAD = 0.5  # of the log of a case's seconds
 
 def fitted() -> tuple[float, float, float]:
     """Seconds of a launch's start, of a case in it, and of a case's first checks."""
-    runs = [load_read_only(ROOT / "results" / f"{name}.json") for name in FILES]
+    runs = [read_for_analysis(ROOT / "results" / f"{name}.json") for name in FILES]
     counts = [len(run.cases) for run in runs]
     later = [np.median([launch.device_seconds for launch in run.launches[1:]]) for run in runs]
     case, start = np.polyfit(counts, later, 1)

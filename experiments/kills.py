@@ -48,7 +48,7 @@ def measured(path: Path) -> Measured:
     """By launch and case, the measurements of all its candidates. Raises LostError."""
     if not path.exists():
         return {}
-    run = runfile.load(path)
+    run = runfile.read(path)
     found: Measured = {}
     for launch in run.launches:
         for case in run.cases:
@@ -157,7 +157,7 @@ def main() -> None:
             count[f"{ending.name}{', while writing' if event.writing else ''}: {code}"] += 1
         else:
             count["ended"] += 1
-            run = runfile.load(path)
+            run = runfile.read(path)
             if name != "compare" and not all(launch.complete for launch in run.launches):
                 raise LostError(f"{path}: unfinished, and exit status {code}")
             number, before = number + 1, {}

@@ -117,7 +117,7 @@ def faults(document: bytes) -> list[str]:
     First checks that both readers agree on whether it is a run file.
     """
     readable = []
-    for read in (runfile.decode, run_reader.decode_read_only):
+    for read in (runfile.decode, run_reader.decode_for_analysis):
         with contextlib.suppress(InvalidInputError):
             read(document, "bad.json")
             readable.append(read)

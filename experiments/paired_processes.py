@@ -103,7 +103,7 @@ def stop(ratios: FloatArray) -> list[int]:
 def spread(files: Sequence[Path]) -> None:
     print(f"| file | case | launches | direct, sd % | tied, sd % | both, % |\n{'|---' * 6}|")
     for file in files:
-        data = launch_data(runfile.load(file))
+        data = launch_data(runfile.read(file))
         assert data.run.pair is not None
         sides = [data.candidate_index[name] for name in (data.run.pair.old, data.run.pair.new)]
         names = [data.run.candidates[side].name for side in sides]

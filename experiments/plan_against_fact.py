@@ -217,9 +217,9 @@ def stored() -> None:
     from flashbench.cost.estimate import Work
     from flashbench.cost.known import Experience
     from flashbench.cost.learn import learn
-    from flashbench.run_reader import load_read_only
+    from flashbench.run_reader import read_for_analysis
 
-    runs = {name: load_read_only(ROOT / "results" / f"{name}.json") for name in STORED}
+    runs = {name: read_for_analysis(ROOT / "results" / f"{name}.json") for name in STORED}
     for planned, run in runs.items():
         for halved in (True, False):
             half = len(run.launches) // 2 if halved else 0
@@ -230,7 +230,7 @@ def stored() -> None:
                 os.environ["FLASHBENCH_CACHE"] = f"{cache}/builds"
                 for source in sources:
                     learn(source, before=[])
-                known = Experience("cuda", store.load().find("cuda", "", None))
+                known = Experience("cuda", store.read().find("cuda", "", None))
             metrics = {timing.metric for one in run.launches[0].results for timing in one.timings}
             launches = len(run.launches) - half
             work = Work(

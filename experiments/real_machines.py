@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def self_comparison(file: Path) -> list[object]:
-    run = runfile.load(file)
+    run = runfile.read(file)
     run.launches = [launch for launch in run.launches if launch.complete]
     found = compare_with_itself(launch_data(run), LAUNCHES, 0.01, 0.05)
     plans = [noise.launches_for(0.02, 0.8) for noise in found.cases]
@@ -70,7 +70,7 @@ def correlation(run: runfile.RunFile) -> float:
 
 
 def slowdown(file: Path) -> list[object]:
-    run = runfile.load(file)
+    run = runfile.read(file)
     report = report_one(run)
     counts = Counter(verdict.outcome for verdict in report.verdicts)
     launches = sum(min(c.pairing.launches, default=0) for c in report.comparisons)

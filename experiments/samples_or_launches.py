@@ -62,7 +62,7 @@ def launch_seconds(run: RunFile, case: str, taken: int) -> float:
 
 def main() -> None:
     for path in map(Path, sys.argv[1:]):
-        run = runfile.load(path)
+        run = runfile.read(path)
         print(f"{path.name}: {len(run.launches)} launches of {run.settings.samples} samples")
         print(f"{'samples in a block':32}" + "".join(f"{taken:14}" for taken in TAKEN))
         for case in run.cases:

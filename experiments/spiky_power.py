@@ -28,7 +28,7 @@ CHANGES = (0.0, 0.01, 0.02, 0.03, 0.05)
 
 def launches_of_the_quietest() -> list[FloatArray]:
     """(launches,) each, about their median."""
-    run = runfile.load(FILE)
+    run = runfile.read(FILE)
     run.launches = [launch for launch in run.launches if launch.complete]
     sides = [np.array(row) for row in log_ratios(run, ESTIMATORS["mean of a block"]).values()]
     sides.sort(key=lambda side: float(np.median(np.abs(side - np.median(side)))))

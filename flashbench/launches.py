@@ -18,7 +18,7 @@ from flashbench.arrays import FloatArray, IntArray
 from flashbench.baseline_names import is_default
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metric_of
-from flashbench.run_checks import MAX_COUNT
+from flashbench.run_validation import MAX_COUNT
 from flashbench.runfile import Candidate, Result, RunFile, Timing
 
 _THROTTLED = (

@@ -71,7 +71,7 @@ def path() -> Path:
     return Path(base) / "flashbench" / "machine.json"
 
 
-def load(file: Path) -> Profile:
+def read(file: Path) -> Profile:
     """The profile; empty if there is no file. Raises InvalidInputError."""
     try:
         with open_input(file) as stream:
@@ -95,7 +95,7 @@ def keep(learned: Noise | Ceilings, file: Path) -> None:
     """Store an entry in the profile, replacing the one for this device."""
     try:
         with locks.exclusive(file.with_name(f".{file.name}.lock")):
-            profile = load(file)
+            profile = read(file)
             if isinstance(learned, Noise):
                 others = [known for known in profile.noise if known.key != learned.key]
                 profile.noise = [*others, learned]
@@ -118,7 +118,7 @@ def ceilings_of(environment: Environment, device: str) -> Ceilings | None:
     """This device's ceilings, if `info --peak` or `profile` has measured them. Raises
     InvalidInputError."""
     key = (device, *identify(environment, device))
-    return next((one for one in load(path()).ceilings if one.key == key), None)
+    return next((one for one in read(path()).ceilings if one.key == key), None)
 
 
 def name_of(device: str) -> str:

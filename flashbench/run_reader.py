@@ -1,7 +1,7 @@
 """Read a run file to judge or draw it: by the rules of `runfile`, in half the time and memory.
 
 Nearly all of a run file is samples. Each timing's samples become an array as soon as they are read;
-no Python numbers are kept. What must be changed or saved is read by `runfile.load`.
+no Python numbers are kept. What must be changed or saved is read by `runfile.read`.
 """
 
 import gc
@@ -13,7 +13,7 @@ import numpy as np
 
 from flashbench.damage import UNREADABLE, damage
 from flashbench.operations.case_document import decode_case
-from flashbench.run_checks import (
+from flashbench.run_validation import (
     bad_result,
     check_lists,
     check_references,
@@ -47,12 +47,12 @@ _seconds = msgspec.json.Decoder(list[float])
 _block = msgspec.json.Decoder(list[int])
 
 
-def load_read_only(path: Path) -> RunFile:
+def read_for_analysis(path: Path) -> RunFile:
     """Read and validate a run file; InvalidInputError says what is wrong and where."""
-    return decode_read_only(content(path), str(path))
+    return decode_for_analysis(content(path), str(path))
 
 
-def decode_read_only(document: bytes, name: str) -> RunFile:
+def decode_for_analysis(document: bytes, name: str) -> RunFile:
     """`runfile.decode`, with samples as arrays and equal block lists as one list."""
     # Everything allocated here is kept and has no cycles: the collector would only rescan it as it
     # grows. Reference counting frees it.

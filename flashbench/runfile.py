@@ -19,7 +19,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.inputs import read_input
 from flashbench.operations.case_document import decode_case, encode_case
-from flashbench.run_checks import check_lists, check_references, check_times
+from flashbench.run_validation import check_lists, check_references, check_times
 
 FORMAT = "flashbench-run"
 VERSION = 2  # files of attention are still written as 1
@@ -289,7 +289,7 @@ def encode(run: RunFile) -> bytes:
     return msgspec.json.encode(run, enc_hook=encode_case)
 
 
-def load(path: Path) -> RunFile:
+def read(path: Path) -> RunFile:
     """Read and validate a run file; InvalidInputError says what is wrong with it and where."""
     return decode(content(path), str(path))
 

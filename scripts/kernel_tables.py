@@ -10,7 +10,7 @@ from pathlib import Path
 from flashbench.case import Case
 from flashbench.launches import LaunchData, launch_data
 from flashbench.operations.attention.operation import mask_of, shape_of
-from flashbench.run_reader import load_read_only
+from flashbench.run_reader import read_for_analysis
 
 # What torch's matrix product and a copy reach on the H200 (docs/lab/cuda-kernels.md).
 PEAK_FLOPS = 790e12
@@ -36,7 +36,7 @@ def median_us(data: LaunchData, candidate: str, case: Case) -> float:
 
 def floors(path: Path) -> None:
     """Our kernel beside SDPA's default by every metric, and beside both floors; bf16."""
-    run = load_read_only(path)
+    run = read_for_analysis(path)
     by_metric = {metric: launch_data(run, metric) for metric in METRICS}
     print("| B,H,S,D | | ours us | TFLOP/s | SDPA us |", " | ".join(METRICS), end=" |")
     print(" arithmetic us | bytes us | floor / ours |")
@@ -54,7 +54,7 @@ def floors(path: Path) -> None:
 
 def others(path: Path) -> None:
     """Our graph-replay time, and our speed-up over each other candidate."""
-    run = load_read_only(path)
+    run = read_for_analysis(path)
     data = launch_data(run, "graph")
     rivals = [candidate.name for candidate in run.candidates if candidate.name != "flashbench"]
     print("| B,H,S,D | | ours us |", " | ".join(rivals), "|")

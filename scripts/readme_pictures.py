@@ -23,7 +23,7 @@ from flashbench.report import report_one
 from flashbench.reports.figure import Data, Figure
 from flashbench.reports.speedups import ends_of, judged, mean_text, row_panels, shape_name
 from flashbench.reports.svg import sheet
-from flashbench.run_reader import load_read_only
+from flashbench.run_reader import read_for_analysis
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -58,7 +58,7 @@ def figure() -> str:
     """Two panels a machine: a row for each shape, a mark with its interval for each dtype."""
     panels = []
     for name, path in MACHINES.items():
-        found = judged(report_one(load_read_only(ROOT / path)))
+        found = judged(report_one(read_for_analysis(ROOT / path)))
         for mask in ("full", "causal"):
             here = [(one.case.dtype, one) for one in found if mask in one.case.options.values()]
             heading = [name, mask]

@@ -280,7 +280,7 @@ def test_command_measures_prints_and_keeps(tmp_path: Path, monkeypatch: pytest.M
     assert done.returncode in (Exit.PASS, Exit.REGRESSION), done.stderr
     table = json.loads(done.stdout)
     assert table["summary"]["family_alarms"]["trials"] == 2
-    (kept,) = machine.load(tmp_path / "machine.json").noise
+    (kept,) = machine.read(tmp_path / "machine.json").noise
     assert (kept.device, kept.cases, kept.compared) == ("cpu", 1, 2)
     assert len(kept.attainable) == MOST_LAUNCHES
     again = [*command, "--resume", str(tmp_path / "aa.json"), "--format", "json"]

@@ -44,7 +44,7 @@ def measured(name: str, tmp_path: Path) -> runfile.RunFile:
     place, cache = project(name, tmp_path).root, {"FLASHBENCH_CACHE": str(tmp_path / "cache")}
     done = forks.run([*command(name), *QUICK], place, cache)
     assert done.returncode == 0, done.stderr
-    run = runfile.load(place / "run.json")
+    run = runfile.read(place / "run.json")
     (mine,) = (one.name for one in run.candidates if not one.baseline)
     assert fate_of(run, mine).fate is Fate.MEASURED
     return run
@@ -102,7 +102,7 @@ def test_the_cuda_kernel_is_compared(tmp_path: Path) -> None:
     asked = [*command("cuda_kernel"), "--launches", "3", "--run-file", "run.json"]
     done = forks.run(asked, there.root, {"FLASHBENCH_CACHE": str(tmp_path / "cache")})
     assert done.returncode in (0, 1, 3), done.stderr
-    run = runfile.load(there.root / "run.json")
+    run = runfile.read(there.root / "run.json")
     assert fate_of(run, "A").fate is fate_of(run, "B").fate is Fate.MEASURED
 
 

@@ -16,7 +16,7 @@ from flashbench import runfile
 from flashbench.errors import InvalidInputError
 from flashbench.history import commit_record
 from flashbench.history.read_cache import key_of
-from flashbench.machine import load as load_profile
+from flashbench.machine import read as load_profile
 from flashbench.other_tools import untrusted_json
 
 ROOT = Path(__file__).parents[1]

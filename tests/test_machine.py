@@ -41,7 +41,7 @@ def test_each_device_has_its_newest_entry(tmp_path: Path) -> None:
     machine.keep(noise(), file)
     machine.keep(noise("another"), file)
     machine.keep(noise(alarms=7), file)
-    assert [(n.name, n.alarms) for n in machine.load(file).noise] == [("another", 1), ("a CPU", 7)]
+    assert [(n.name, n.alarms) for n in machine.read(file).noise] == [("another", 1), ("a CPU", 7)]
 
 
 def test_advice_says_what_will_be_seen() -> None:
@@ -143,5 +143,5 @@ def test_damaged_profile_is_one_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "machine.json"
     file.write_text(text)
     with pytest.raises(InvalidInputError, match="flashbench aa --save") as caught:
-        machine.load(file)
+        machine.read(file)
     assert str(file) in str(caught.value)

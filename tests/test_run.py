@@ -62,7 +62,7 @@ def everything_fails(tmp_path_factory: pytest.TempPathFactory) -> RunFile:
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "wrong is wrong on 1 of 1 cases" in done.stderr
-    return runfile.load(path)
+    return runfile.read(path)
 
 
 def test_every_failure_is_recorded_with_its_reason(everything_fails: RunFile) -> None:
@@ -125,7 +125,7 @@ def test_killed_run_leaves_a_valid_file_and_is_resumed(tmp_path: Path) -> None:
     moments = (
         lambda process: workers_of(process.pid),
         lambda process: path.exists(),
-        lambda process: runfile.load(path).launches[0].complete and workers_of(process.pid),
+        lambda process: runfile.read(path).launches[0].complete and workers_of(process.pid),
     )
     for come in moments:
         process = subprocess.Popen(command(*arguments), cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -136,12 +136,12 @@ def test_killed_run_leaves_a_valid_file_and_is_resumed(tmp_path: Path) -> None:
         process.wait()
         assert_no_worker_of(process.pid)
         if path.exists():
-            before = runfile.load(path)
+            before = runfile.read(path)
             arguments = ["--resume", path, "--format", "none"]
     kept = [launch for launch in before.launches if launch.complete] if path.exists() else []
     done = flashbench(*arguments)
     assert done.returncode == 0, done.stderr
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert [launch.index for launch in run.launches] == [0, 1, 2, 3]
     assert all(launch.complete and len(launch.results) == 4 for launch in run.launches)
     assert run.launches[: len(kept)] == kept
@@ -204,7 +204,7 @@ def test_interrupt_keeps_what_was_measured(tmp_path: Path, number: signal.Signal
     path = tmp_path / "my run.json"
     process = start(*QUICK, *candidates("correct"), "-o", path, "--launches", 1000)
     deadline = time.monotonic() + 60
-    while not (path.exists() and runfile.load(path).launches[0].complete):
+    while not (path.exists() and runfile.read(path).launches[0].complete):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     workers = children(process.pid)
@@ -215,7 +215,7 @@ def test_interrupt_keeps_what_was_measured(tmp_path: Path, number: signal.Signal
     assert "Traceback" not in errors
     assert_no_worker_of(process.pid)
     assert not any(map(runs, workers))
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert run.launches[0].complete
     assert len(run.launches) < 1000
 
@@ -231,7 +231,7 @@ def test_budget_is_a_hard_stop(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "stopped by --budget" in done.stderr
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert run.device_seconds < 3 + 5 + 2  # the grace, and the end of a process
     assert f"s, cost {money_text(run.device_seconds / 100, '')}" in done.stderr
     statuses = {r.status for launch in run.launches for r in launch.results}
@@ -241,7 +241,7 @@ def test_budget_is_a_hard_stop(tmp_path: Path) -> None:
     deadline = str(time.time() + 5)
     done = flashbench("--resume", path, "--format", "none", FLASHBENCH_DEADLINE=deadline)
     assert "stopped by FLASHBENCH_DEADLINE" in done.stderr
-    assert sum(r.status == "ok" for r in results(runfile.load(path), "slow")) > before
+    assert sum(r.status == "ok" for r in results(runfile.read(path), "slow")) > before
 
 
 def test_resume_refuses_another_build(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_resume_refuses_another_build(tmp_path: Path) -> None:
     done = flashbench("--resume", path, "--format", "csv", "--launches", 2, **here)
     assert done.returncode == 0, done.stderr
     assert "b1-h1-q8-d32-fp32-full-cpu" in done.stdout
-    assert len(runfile.load(path).launches) == 2
-    assert runfile.load(path).settings.earlier == [1]
+    assert len(runfile.read(path).launches) == 2
+    assert runfile.read(path).settings.earlier == [1]
     before = path.read_bytes()
     source.write_text(source.read_text() + "# changed\n")
     done = flashbench("--resume", path, "--launches", 3, **here)
@@ -266,7 +266,7 @@ def test_resume_refuses_another_build(tmp_path: Path) -> None:
         "measure into a new file"
     )
     assert path.read_bytes() == before
-    run = runfile.load(path)
+    run = runfile.read(path)
     run.environment.torch = "1.0"
     run.launches.pop()
     runfile.save(run, path)
@@ -290,12 +290,12 @@ def test_baseline_only_needs_no_extension(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     done = flashbench(*QUICK, "--baseline-only", "--backends", "all", "--launches", 1, "-o", path)
     assert done.returncode == 0, done.stderr
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert [c.name for c in run.candidates] == ["sdpa", "sdpa:flash", "sdpa:math"]
     assert {r.status for r in run.launches[0].results} == {"ok"}
     other = tmp_path / "other.json"
     printed = flashbench("--resume", path, "--format", "csv", "-o", other).stdout
-    assert runfile.load(other) == run
+    assert runfile.read(other) == run
     assert printed == forks.run(["show", path, "--format", "csv"], ROOT).stdout
 
 
@@ -361,7 +361,7 @@ def test_nothing_measured_is_code_4(tmp_path: Path) -> None:
     done = flashbench(*QUICK, *candidates("raises"), "--launches", 1, "-o", path)
     assert done.returncode == 4
     assert "raises could not be measured at all" in done.stderr
-    assert {r.status for r in results(runfile.load(path), "sdpa")} == {"ok"}
+    assert {r.status for r in results(runfile.read(path), "sdpa")} == {"ok"}
 
 
 def test_the_table_of_a_run_is_arranged(tmp_path: Path) -> None:

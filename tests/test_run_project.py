@@ -52,24 +52,24 @@ def test_run_measures_the_callable_of_the_working_tree(
     done = flashbench("run", *FAST, "--launches", 1, "-o", path)
     assert done.returncode == Exit.PASS, done.stderr
     assert "fastattn.api:sdpa_like = the working tree" in done.stderr
-    (measured,) = (c for c in runfile.load(path).candidates if not c.baseline)
+    (measured,) = (c for c in runfile.read(path).candidates if not c.baseline)
     assert (measured.name, measured.spec) == ("sdpa_like", "fastattn.api:sdpa_like")
     assert (measured.build.revision, measured.build.dirty) == ("WORKTREE", False)
     assert measured.build.commit == project.git("rev-parse", "HEAD")
     assert len(measured.build.library_hash) == 64
     more = flashbench("run", "--resume", path, "--launches", 2)
     assert more.returncode == Exit.PASS, more.stderr
-    assert len(runfile.load(path).launches) == 2
+    assert len(runfile.read(path).launches) == 2
     project.edit("csrc/config.h", "SCALE = 1.0f", "SCALE = 1.5f")
     wrong = flashbench("run", *FAST, "--launches", 1, "-o", tmp_path / "wrong.json")
     assert wrong.returncode == Exit.REGRESSION, wrong.stderr
     assert "sdpa_like is wrong on 1 of 1 cases" in wrong.stderr
-    (changed,) = (c for c in runfile.load(tmp_path / "wrong.json").candidates if not c.baseline)
+    (changed,) = (c for c in runfile.read(tmp_path / "wrong.json").candidates if not c.baseline)
     assert changed.build.dirty
     refused = flashbench("run", "--resume", path, "--launches", 3)
     assert refused.returncode == Exit.USAGE
     assert "is not the build that was measured" in refused.stderr.splitlines()[-1]
-    assert len(runfile.load(path).launches) == 2
+    assert len(runfile.read(path).launches) == 2
     shown = flashbench("run", "--resume", path)
     assert (shown.returncode, "building" in shown.stderr) == (Exit.PASS, False)
 
@@ -98,7 +98,7 @@ def test_modules_of_candidates_are_looked_for_in_the_import_root(
     done = flashbench("run", *FAST, *named, "--launches", 1, "-o", path)
     assert done.returncode == Exit.PASS, done.stderr
     assert "measuring mine = pure:attention, as it is imported here" in done.stderr
-    assert [c.name for c in runfile.load(path).candidates if not c.baseline] == ["mine"]
+    assert [c.name for c in runfile.read(path).candidates if not c.baseline] == ["mine"]
     effort = ["--launches", 2, "--comparisons", 1, "--run-file", tmp_path / "aa.json"]
     done = flashbench("aa", *FAST, *effort, "--candidate", "pure:attention")
     assert done.returncode == Exit.PASS, done.stderr
@@ -110,7 +110,7 @@ def test_aa_compares_the_callable_of_the_working_tree(flashbench, tmp_path: Path
     effort = ["--launches", 2, "--comparisons", 1]
     done = flashbench("aa", *FAST, *effort, "--run-file", path)
     assert done.returncode == Exit.PASS, done.stderr
-    sides = [c for c in runfile.load(path).candidates if not c.baseline]
+    sides = [c for c in runfile.read(path).candidates if not c.baseline]
     assert {side.spec for side in sides} == {"fastattn.api:sdpa_like"}
     assert {side.build.revision for side in sides} == {"WORKTREE"}
     again = flashbench("aa", *effort, "--resume", path)
@@ -140,7 +140,7 @@ def test_run_files_in_the_repository_are_no_sources(tmp_path: Path) -> None:
     again = flashbench("run", *FAST, "--launches", 1, "-o", path.name)
     assert "resumed, with 1 of 1 launches" in again
     flashbench("run", "--resume", path.name, "--launches", 2)
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert len(run.launches) == 2
     assert not any(candidate.build.dirty for candidate in run.candidates)
     assert "same-build:" in flashbench("compare", "HEAD", "WORKTREE", *FAST)
@@ -178,7 +178,7 @@ def test_profile_of_two_revisions(project: Repository, flashbench) -> None:  # t
     done = flashbench("profile", case, "--against", "HEAD", "-o", path)
     assert done.returncode == Exit.PASS, done.stderr
     assert "WORKTREE against HEAD: " in done.stdout
-    tree, head = profile_file.load(path).subjects
+    tree, head = profile_file.read(path).subjects
     assert (tree.candidate.build.revision, head.candidate.build.revision) == ("WORKTREE", "HEAD")
     assert tree.status == head.status == "ok"
     assert tree.times["wall"].median > 0

@@ -14,7 +14,7 @@ from synthetic import make_cases, make_run
 
 from flashbench import run_reader, runfile
 from flashbench.errors import Exit, InvalidInputError
-from flashbench.runfile import VERSION, RunFile, decode, load, save
+from flashbench.runfile import VERSION, RunFile, decode, read, save
 from flashbench.views.of_run import render
 
 
@@ -28,9 +28,9 @@ def _refusal(document: object) -> str:
     """The message of the one error, which both ways of reading give."""
     text = document if isinstance(document, bytes) else json.dumps(document).encode()
     messages = []
-    for read in (decode, run_reader.decode_read_only):
+    for decoder in (decode, run_reader.decode_for_analysis):
         with pytest.raises(InvalidInputError) as caught:
-            read(text, "run.json")
+            decoder(text, "run.json")
         assert caught.value.exit_code is Exit.USAGE
         messages.append(str(caught.value))
     plain, for_report = messages
@@ -62,7 +62,7 @@ def test_saved_and_loaded_is_the_same(tmp_path):
     """Every field survives the round trip."""
     run = make_run(np.random.default_rng(0), cases=make_cases(2), launches=2, samples=4)
     save(run, tmp_path / "run.json")
-    assert load(tmp_path / "run.json") == run
+    assert read(tmp_path / "run.json") == run
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
 
 
@@ -75,7 +75,7 @@ def test_read_for_a_report_is_the_same(tmp_path):
     run.launches[3].results[0].timings[0].block = [0, 0, 1, 1, 2]
     run.launches[4].results[0].timings = []
     save(run, tmp_path / "run.json")
-    compact = run_reader.load_read_only(tmp_path / "run.json")
+    compact = run_reader.read_for_analysis(tmp_path / "run.json")
     for ours, theirs in zip(run.launches, compact.launches, strict=True):
         for result, other in zip(ours.results, theirs.results, strict=True):
             assert msgspec.json.encode(other, enc_hook=list) == msgspec.json.encode(result)
@@ -90,8 +90,8 @@ def test_samples_that_are_read(samples):
     timing = json.dumps(_result(_document())["timings"][0]).encode()  # type: ignore[index]
     block = "[" + ",".join("0" * len(json.loads(samples))) + "]"
     other = f'{{"metric": "wall", "calls": 1, "seconds": {samples}, "block": {block}}}'.encode()
-    for read in (decode, run_reader.decode_read_only):
-        run = read(text.replace(timing, other, 1), "run.json")
+    for decoder in (decode, run_reader.decode_for_analysis):
+        run = decoder(text.replace(timing, other, 1), "run.json")
         assert list(run.launches[0].results[0].timings[0].seconds) == json.loads(samples)
 
 
@@ -104,7 +104,9 @@ def test_samples_that_are_refused(field, bad):
     timing[field][1] = 123456789
     text = json.dumps(document).replace("123456789", bad).encode()
     if (field, bad) == ("block", "-0"):
-        assert run_reader.decode_read_only(text, "run.json").cases == decode(text, "run.json").cases
+        assert (
+            run_reader.decode_for_analysis(text, "run.json").cases == decode(text, "run.json").cases
+        )
     else:
         _refusal(text)
 
@@ -152,9 +154,9 @@ def test_a_damaged_value_is_refused_or_read(data):
     )
     text = json.dumps(document).encode()
     accepted = []
-    for read in (decode, run_reader.decode_read_only):
+    for decoder in (decode, run_reader.decode_for_analysis):
         try:
-            accepted.append(read(text, "run.json"))
+            accepted.append(decoder(text, "run.json"))
         except InvalidInputError:
             accepted.append(None)
     assert (accepted[0] is None) == (accepted[1] is None)
@@ -245,12 +247,12 @@ def test_paths_that_are_no_files(tmp_path):
     """A missing file, a directory and a file too large are refused without reading them."""
     for path in (tmp_path / "missing.json", tmp_path, Path("a\0b")):
         with pytest.raises(InvalidInputError, match="cannot be read"):
-            load(path)
+            read(path)
     huge = tmp_path / "huge.json"
     with huge.open("wb") as file:
         os.truncate(file.fileno(), 3 * 2**30)  # sparse: takes no room
     with pytest.raises(InvalidInputError, match="too large"):
-        load(huge)
+        read(huge)
 
 
 @pytest.mark.parametrize(

@@ -169,4 +169,4 @@ def test_all_streams_closed(workspace: Workspace) -> None:
     before = set(workspace.root.glob("new-*.json"))
     assert workspace.call("run", "<&- >&- 2>&-").returncode == 2
     (path,) = set(workspace.root.glob("new-*.json")) - before
-    assert runfile.load(path).launches[0].results[0].status == "ok"
+    assert runfile.read(path).launches[0].results[0].status == "ok"

@@ -10,7 +10,7 @@ from flashbench.cli.parameter_types import PathType
 from flashbench.comparing.rule import Rule, default_rule, rule_of
 from flashbench.cost.spent import Spent
 from flashbench.report import report_one
-from flashbench.run_reader import load_read_only
+from flashbench.run_reader import read_for_analysis
 from flashbench.runfile import RunFile
 from flashbench.table import Document
 from flashbench.tally import counted, fate
@@ -110,4 +110,4 @@ class Run(Shown):
 @checked(path=PathType())
 def load(path: str | Path) -> Run:
     """Read a run file. Nothing in it is executed or imported. Raises InvalidInputError."""
-    return Run(load_read_only(Path(path)), Path(path))
+    return Run(read_for_analysis(Path(path)), Path(path))

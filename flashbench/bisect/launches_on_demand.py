@@ -95,7 +95,7 @@ class LaunchesOnDemand:
         end = measure_pair(plan, path, progress, resumed, enough=ENOUGH, sought=True)
         self.saved = end.run.costs.saved_seconds if end.run else 0.0
         self._finish(end, done)
-        return report_pair(runfile.load(path))
+        return report_pair(runfile.read(path))
 
     def known(self, commit: Built, case: Case) -> list[float]:
         """The results of earlier launches of a commit; none if its file holds other builds."""
@@ -121,7 +121,7 @@ class LaunchesOnDemand:
             except NotMeasuredError as error:
                 self.reasons[commit.revision.commit] = str(error)
                 return None
-            run = runfile.load(self._path(commit))
+            run = runfile.read(self._path(commit))
             after = self._ratios(run, case)
             if len(after) > len(before):
                 return after[-1]
@@ -174,7 +174,7 @@ class LaunchesOnDemand:
         if not path.exists():
             return None
         with contextlib.suppress(FlashbenchError):
-            run = runfile.load(path)
+            run = runfile.read(path)
             mine = {NEW: commit.identity.library_hash, OLD: self.good.identity.library_hash}
             there = {c.name: c.build.library_hash for c in run.candidates if c.name in mine}
             processes = self.plan.processes in ("auto", run.settings.processes)

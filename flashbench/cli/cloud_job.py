@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from flashbench import runfile
 from flashbench.cli.measuring import is_given, tell
 from flashbench.cloud.follow import intact
 from flashbench.cloud.job import RemoteJob
@@ -18,7 +19,6 @@ from flashbench.cloud.wheels import find_wheels
 from flashbench.errors import InvalidInputError
 from flashbench.profile.model import is_profile
 from flashbench.revisions import read
-from flashbench.runfile import load
 
 RENTED = ("gpu", "money_limit", "spot", "infra", "image", "bucket", "down", "machines")
 _HOST = re.compile(r"(?!-)[^\s,]+")  # a leading dash would be an option of ssh
@@ -104,7 +104,7 @@ def _earlier(run_file: Path | None, options: dict[str, Any]) -> list[Path]:
     """The run file to resume there, if any; sets one aside that was cut short."""
     if run_file is None or not run_file.exists() or is_profile(run_file):
         return []
-    found = load(run_file) if options["dry_run"] else intact(run_file, tell)
+    found = runfile.read(run_file) if options["dry_run"] else intact(run_file, tell)
     return [] if found is None else [run_file]
 
 

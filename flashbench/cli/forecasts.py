@@ -31,14 +31,14 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     from flashbench.cli.fleet import spread
     from flashbench.cli.run import plan_of_resumed, refuse_with_resume
     from flashbench.revisions import WORKTREE, find, resolve
-    from flashbench.run_reader import load_read_only
+    from flashbench.run_reader import read_for_analysis
 
     spread(context)  # refuses what `run` would
     if options["baseline_only"] and options["candidates"]:
         raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
     project = find(Path.cwd())
     file = options["resume"] or options["output"]
-    there = load_read_only(file) if file and (options["resume"] or file.is_file()) else None
+    there = read_for_analysis(file) if file and (options["resume"] or file.is_file()) else None
     if options["resume"]:
         assert there is not None
         refuse_with_resume(context)
@@ -176,7 +176,7 @@ def known_here(device: str, options: dict[str, Any]) -> Experience:
     """Experience with this machine, or with the one named by `on`, a part of its device's name."""
     if not options.get("on"):
         return experience(device, options["threads"])
-    return Experience(device, store.load().like(device, options["on"]))
+    return Experience(device, store.read().like(device, options["on"]))
 
 
 def _forecast(

@@ -75,7 +75,7 @@ def command(
     from flashbench.history.axis import axis
     from flashbench.history.changes import find
     from flashbench.history.folder import results_folder
-    from flashbench.history.load import load
+    from flashbench.history.read import read
     from flashbench.history.report import HistoryReport
     from flashbench.revisions import git, ledger
     from flashbench.views.history import document
@@ -91,7 +91,7 @@ def command(
     failed = ledger.failures(cache, repository)
     folder = results_folder(results, repository)
     prices = read_prices(Path.cwd())
-    loaded = load(folder, commits, failed=failed, machine=machine, cache=cache, prices=prices)
+    loaded = read(folder, commits, failed=failed, machine=machine, cache=cache, prices=prices)
     chosen = [
         one
         for one in loaded.series

@@ -31,9 +31,9 @@ def command(parts: tuple[Path, ...], output: Path, force: bool) -> int:
     """
     from flashbench.fleet.merge import lost, merge, warnings
     from flashbench.measuring.claim import claimed
-    from flashbench.runfile import load, save
+    from flashbench.runfile import read, save
 
-    named = [(str(path), load(path)) for path in parts]
+    named = [(str(path), read(path)) for path in parts]
     merged = merge(named, ["flashbench", *sys.argv[1:]])
     with claimed(output, "-o", force=force, tell=tell) as known:
         if known is not None and (count := lost(known, merged)):

@@ -90,7 +90,7 @@ def command(
             lambda name: name not in ("case", "format_"),
             "is for a new profile, and this one was written before; drop it, or name a case",
         )
-        found = model.load(Path(case))
+        found = model.read(Path(case))
     else:
         found = _measure(case, output or _new_file(), options)
     deliver(view.document(found), format_, None)
@@ -129,7 +129,7 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
     # A mistake in settings is said before anything is built or launched.
     rate = rate_of(options | {"device": case.device})
-    machine.load(machine.path())
+    machine.read(machine.path())
     variants = parse_variants(options["variants"])
     request = ProfileRequest(case, options["cold"], options["threads"], how_to_build(options))
     chosen = [options["candidate"] or default_subject(), options["against"]]

@@ -49,7 +49,7 @@ def command(
     from flashbench.history.to_asv import keep
     from flashbench.profile.model import is_profile
     from flashbench.revisions import git
-    from flashbench.run_reader import load_read_only
+    from flashbench.run_reader import read_for_analysis
 
     repository = git.root_of(Path.cwd())
     folder = results or repository / ".asv" / "results"
@@ -57,7 +57,7 @@ def command(
         if is_profile(file):
             _keep_profile(file, folder, repository, machine, commit)
             continue
-        run = load_read_only(file)
+        run = read_for_analysis(file)
         wrong = "; ".join(doubts(run))
         if wrong and run.launches and run.pair is None and not anyway:
             raise InvalidInputError(f"{file}: {wrong}; measure again, or keep it with --anyway")
@@ -78,10 +78,10 @@ def _keep_profile(
     file: Path, folder: Path, repository: Path, machine: str | None, commit: str | None
 ) -> None:
     from flashbench.history import profiles
-    from flashbench.profile.model import load
+    from flashbench.profile.model import read
 
     try:
-        found = load(file)
+        found = read(file)
         written = profiles.keep(found, file, folder, repository, machine=machine, commit=commit)
     except OSError as error:
         raise _unwritten(error, folder, file) from None

@@ -51,12 +51,12 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
         _prepare(form, output)
     from flashbench.reports.chapter import chapter
     from flashbench.reports.roofs import known_roofs, read_roofs
-    from flashbench.run_reader import load_read_only
+    from flashbench.run_reader import read_for_analysis
 
     ceilings = [one for path in roofs for one in read_roofs(path)]
     chapters = []
     for path, name in zip(files, _names(files), strict=True):
-        run = load_read_only(path)
+        run = read_for_analysis(path)
         if not run.cases:
             raise NotMeasuredError(f"{path}: nothing to show: it has no case")
         known = [*ceilings, *known_roofs(path, run)]

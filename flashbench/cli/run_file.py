@@ -36,12 +36,12 @@ def run_file(
     InvalidInputError if `path` holds another run than that of --resume.
     """
     from flashbench.measuring.claim import claimed
-    from flashbench.runfile import load
+    from flashbench.runfile import read
 
     same = resume is not None and resume.absolute() == path.absolute()
     if same and force:
         raise InvalidInputError("--resume keeps what --force replaces; drop one")
-    resumed = None if resume is None else load(resume)  # read again below, under the lock
+    resumed = None if resume is None else read(resume)  # read again below, under the lock
     with claimed(path, flag, force=force, tell=tell) as known:
         if resume is None or (same and known is not None):
             yield known

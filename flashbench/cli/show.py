@@ -40,13 +40,13 @@ VIEWS = ("speedup", "detail")
 )
 def command(file: Path, view: str, plot: bool, **options: Any) -> int:
     from flashbench.other_tools.detect import is_other_tools
-    from flashbench.run_reader import load_read_only
+    from flashbench.run_reader import read_for_analysis
     from flashbench.suites.suite_file import is_suite
     from flashbench.views.of_run import document
 
     if is_suite(file):
         from flashbench.suites.judging import report_suite
-        from flashbench.suites.suite_file import load as load_suite
+        from flashbench.suites.suite_file import read as load_suite
         from flashbench.views import other_tools
 
         table = other_tools.document(report_suite(load_suite(file)))
@@ -56,7 +56,7 @@ def command(file: Path, view: str, plot: bool, **options: Any) -> int:
 
         table = other_tools.series_document(read(file, options["metric"]))
     else:
-        run = load_read_only(file)
+        run = read_for_analysis(file)
         table = document(
             run,
             view=view,

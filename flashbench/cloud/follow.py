@@ -15,7 +15,7 @@ from flashbench.fleet.merge import lost
 from flashbench.machine import identify
 from flashbench.profile import model as profiles
 from flashbench.profile.model import is_profile
-from flashbench.runfile import Costs, RunFile, load, save
+from flashbench.runfile import Costs, RunFile, read, save
 from flashbench.streams import Tell
 
 _FIRST_POLL, _LONGEST_POLL = 0.5, 15.0
@@ -127,7 +127,7 @@ def _take_profile_home(fetched: Path, target: Path, tell: Tell, paid: Costs) -> 
     if target.exists():
         tell(f"warning: {target} exists, and stays; that of the job: {fetched}")
         return "", ""
-    found = profiles.load(fetched)
+    found = profiles.read(fetched)
     found.rented_seconds += paid.rented_seconds
     beside = {fetched.with_suffix(".svg"): target.with_suffix(".svg")}
     for one in found.subjects:
@@ -152,7 +152,7 @@ def intact(path: Path, tell: Tell) -> RunFile | None:
     """A run file; None if it is damaged, as by a copy that was cut short. It is then set aside,
     because every later try would fail at it. Raises InvalidInputError for other files."""
     try:
-        return load(path)
+        return read(path)
     except InvalidInputError as error:
         if not path.is_file() or path.read_bytes()[: len(_HEAD)] not in (_HEAD, b""):
             raise

@@ -18,7 +18,7 @@ from flashbench.cloud.remote import ConnectionLostError, JobStatus
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file
 from flashbench.profile.model import is_profile
-from flashbench.runfile import load
+from flashbench.runfile import read
 from flashbench.streams import Tell
 
 # Seconds without a connection after which a machine whose job must have ended is unreachable.
@@ -267,7 +267,7 @@ def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
 def _spent(file: Path) -> float:
     """The device seconds of a run file; 0 without one."""
     try:
-        return load(file).device_seconds
+        return read(file).device_seconds
     except InvalidInputError:
         return 0.0
 

@@ -8,7 +8,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.inputs import descriptor
 from flashbench.other_tools.judge import OtherToolsReport, report_other_tools
 from flashbench.report import Report, report_one, report_two
-from flashbench.run_reader import load_read_only
+from flashbench.run_reader import read_for_analysis
 from flashbench.runfile import RunFile
 from flashbench.suites import suite_file
 from flashbench.suites.judging import report_suite
@@ -57,7 +57,7 @@ def judge(
     rule = said.over(default)
     if isinstance(a, Path) and not isinstance(b, RunFile):
         if b is None and suite_file.is_suite(a):
-            return report_suite(suite_file.load(a), said.tolerance, said.alpha)
+            return report_suite(suite_file.read(a), said.tolerance, said.alpha)
         judged = report_other_tools(a, b, against=against, allow=allow, **rule.arguments)
         if judged is not None:
             return judged
@@ -72,4 +72,4 @@ def judge(
 
 
 def _run(side: Path | RunFile) -> RunFile:
-    return side if isinstance(side, RunFile) else load_read_only(side)
+    return side if isinstance(side, RunFile) else read_for_analysis(side)

@@ -4,7 +4,7 @@ from flashbench import defaults
 from flashbench.cost.estimate import launches_within
 from flashbench.cost.known import Basis, experience
 from flashbench.errors import InvalidInputError
-from flashbench.machine import attainable_tolerance, device_of, load, path
+from flashbench.machine import attainable_tolerance, device_of, path, read
 from flashbench.measuring.plan import Plan
 from flashbench.metric import metric_of
 from flashbench.revisions.forecast import paired_work
@@ -28,7 +28,7 @@ def chosen_tolerance(
         return resumed.pair.tolerance
     device = device_of(plan.device)
     try:
-        profile = load(path())
+        profile = read(path())
     except InvalidInputError:  # the advice before the first launch reports it
         return defaults.TOLERANCE
     metric = metric_of(device, plan.metrics[0] if plan.metrics else None)

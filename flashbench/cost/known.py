@@ -220,7 +220,7 @@ def _work(case: Case) -> int:
 def experience(device: str, threads: int | None = None) -> Experience:
     """Experience with the device here, or without one, as on a cluster's login node, with the last
     one of its kind."""
-    return Experience(device, store.load().find(device, name_of(device), threads))
+    return Experience(device, store.read().find(device, name_of(device), threads))
 
 
 def _fixed(call: float) -> float:

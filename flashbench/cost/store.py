@@ -121,7 +121,7 @@ def path() -> Path:
     return cache_directory().with_name("costs.json")
 
 
-def load() -> CostRecords:
+def read() -> CostRecords:
     """The records; empty if the file is missing or damaged."""
     with contextlib.suppress(OSError, *UNREADABLE):
         costs = _COSTS.decode(path().read_bytes())
@@ -137,7 +137,7 @@ def update(change: Callable[[CostRecords], None]) -> None:
     with contextlib.suppress(OSError, locks.BusyError):
         file.parent.mkdir(parents=True, exist_ok=True)
         with locks.exclusive(file.with_name(f".{file.name}.lock")):
-            costs = load()
+            costs = read()
             change(costs)
             for one in costs.machines:
                 _forget(one)

@@ -13,7 +13,7 @@ from flashbench.fleet.merge import merge, split
 from flashbench.measuring.claim import lock_of
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.remaining import unfinished_launches
-from flashbench.runfile import RunFile, load, save
+from flashbench.runfile import RunFile, read, save
 from flashbench.shard import Shard, equal_shards
 
 _BOOTSTRAP = "sys.argv[0] = 'flashbench'; from flashbench.cli import main; main()"
@@ -102,7 +102,7 @@ class Parts:
             if not path.exists():
                 wrong[index] = "nothing was measured"
                 continue
-            there.append((str(path), run := load(path)))
+            there.append((str(path), run := read(path)))
             if (left := unfinished_launches(run)) and not over_budget(run):
                 wrong[index] = f"{left} of {run.settings.launches} launches are unfinished"
         if not there:
@@ -134,7 +134,7 @@ class Parts:
     def spent(self, index: int) -> float:
         """Device seconds of a part so far."""
         path = self.path(index)
-        return load(path).device_seconds if path.exists() else 0.0
+        return read(path).device_seconds if path.exists() else 0.0
 
     def end(self) -> None:
         """Remove the parts, which are now in the output. Other files (logs) keep the directory."""

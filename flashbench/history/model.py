@@ -1,6 +1,6 @@
 """A history in memory: commits, machines, and each commit's measurements as arrays.
 
-`flashbench.history.load` reads one from asv's results folder; `flashbench.history.changes` finds
+`flashbench.history.read` reads one from asv's results folder; `flashbench.history.changes` finds
 its change points. Every `commit` below is an index into `History.commits`, which is in order of
 time: parents before children, along first parents by default.
 

@@ -19,8 +19,9 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import machines, names
 from flashbench.history.commit_record import machine_path, path_of
 from flashbench.history.owners import owners
+from flashbench.profile import model
 from flashbench.profile.differences import differences
-from flashbench.profile.model import CaseProfile, Subject, load, save
+from flashbench.profile.model import CaseProfile, Subject, save
 from flashbench.revisions.commits import Commit
 from flashbench.runfile import Candidate
 
@@ -112,7 +113,7 @@ def read(results: Path, machine_names: Iterable[str], notes: list[str]) -> list[
     for machine in machine_names:
         for path in sorted(_folder(results, machine).glob("*.json")):
             try:
-                profile = load(path)
+                profile = model.read(path)
             except InvalidInputError as error:
                 notes.append(str(error))
                 continue

@@ -13,7 +13,7 @@ from flashbench.history.folder import Benchmark
 from flashbench.history.model import Points, Series
 from flashbench.other_tools.asv_file import Params
 from flashbench.other_tools.benchmarks import SECONDS, find_case
-from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
+from flashbench.run_validation import MAX_SECONDS, MIN_SECONDS
 
 _FEW = 2**16  # combinations, whose numbers are sorted in linear time
 _FEWEST_FOR_INTERVAL = 8  # with fewer samples, asv's interval assumes a distribution

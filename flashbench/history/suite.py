@@ -114,7 +114,7 @@ def _keep(measured: RunFile, built: "Built", device: str) -> None:
         file for known in HISTORY_GRID if (file := commit_record.run_path(place, known)).exists()
     ]
     wrong = [
-        commit_record.wrong_results(runfile.load(file)).get(built.revision.commit) for file in files
+        commit_record.wrong_results(runfile.read(file)).get(built.revision.commit) for file in files
     ]
     kept = commit_record.of_built(built, os.environ["ASV_ENV_NAME"], next(filter(None, wrong), ""))
     commit_record.write(place, kept)
@@ -150,7 +150,7 @@ def _data(case: str) -> LaunchData | None:
     """The measurements of the case's device in its default metric; None without the device."""
     device = case.rpartition("-")[2]
     path = _run_file(device)
-    return launch_data(runfile.load(path)) if path.exists() else None
+    return launch_data(runfile.read(path)) if path.exists() else None
 
 
 def _found(data: LaunchData, case: str, candidate: str) -> tuple[int, int]:

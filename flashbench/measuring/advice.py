@@ -42,7 +42,7 @@ def _seen(run: RunFile, launches: int) -> str | None:
         return None
     case = run.cases[0]
     try:
-        profile = machine.load(machine.path())
+        profile = machine.read(machine.path())
     except InvalidInputError as error:
         return f"warning: {error}"
     wanted = run.pair.tolerance if run.pair else _WANTED

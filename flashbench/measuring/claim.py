@@ -12,7 +12,7 @@ from flashbench import locks
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import regular_target, remove_leftovers, stream_open
 from flashbench.inputs import reason
-from flashbench.runfile import RunFile, load
+from flashbench.runfile import RunFile, read
 from flashbench.streams import Tell
 
 _Content = TypeVar("_Content")
@@ -22,7 +22,7 @@ def claimed(
     path: Path, flag: str, *, force: bool, tell: Tell
 ) -> AbstractContextManager[RunFile | None]:
     """`claimed_as` of a run file."""
-    return claimed_as(load, path, flag, force=force, tell=tell)
+    return claimed_as(read, path, flag, force=force, tell=tell)
 
 
 @contextmanager

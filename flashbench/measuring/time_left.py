@@ -22,7 +22,7 @@ class TimeLeft:
 
     def __init__(self, run: RunFile, plan: Plan) -> None:
         device = run.cases[0].device
-        known = Experience(device, store.load().find(device, *identify(run.environment, device)))
+        known = Experience(device, store.read().find(device, *identify(run.environment, device)))
         work = Work(
             cases=run.cases,
             candidates=[candidate.spec for candidate in run.candidates],

@@ -15,7 +15,7 @@ from flashbench.arrays import FloatArray, IntArray
 from flashbench.baseline_names import is_baseline_name, is_default
 from flashbench.launches import Failure
 from flashbench.metric import UNIT
-from flashbench.run_checks import MAX_SECONDS, MIN_SECONDS
+from flashbench.run_validation import MAX_SECONDS, MIN_SECONDS
 
 SECONDS = UNIT
 NOT_STATED = ""  # a unit or metric that the file does not state

@@ -8,12 +8,12 @@ from flashbench.arrays import FloatArray
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure, LaunchData, baseline_index, launch_data
 from flashbench.other_tools.benchmarks import SECONDS, BenchmarkSet, BenchmarkTimes, Launches
-from flashbench.run_reader import load_read_only
+from flashbench.run_reader import read_for_analysis
 
 
 def read(path: Path, metric: str | None) -> BenchmarkSet:
     """One benchmark per case and candidate, with the speed-ups over SDPA of the A/B/B/A blocks."""
-    run = load_read_only(path)
+    run = read_for_analysis(path)
     if run.pair is not None:
         raise InvalidInputError(
             f"{path}: holds two builds that were measured together until they were decided; "

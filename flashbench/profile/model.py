@@ -129,7 +129,7 @@ def is_profile(path: Path) -> bool:
         return False
 
 
-def load(path: Path) -> CaseProfile:
+def read(path: Path) -> CaseProfile:
     """Read and check a profile; InvalidInputError names the damage."""
     content = read_input(path, _MAX_BYTES, "a profile")
     try:

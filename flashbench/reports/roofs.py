@@ -8,7 +8,7 @@ import msgspec
 from flashbench import machine
 from flashbench.errors import InvalidInputError
 from flashbench.inputs import read_input
-from flashbench.run_checks import possible_peaks
+from flashbench.run_validation import possible_peaks
 from flashbench.runfile import Ceilings, RunFile
 
 _MOST_ROOFS = 2**24  # bytes
@@ -49,13 +49,13 @@ def _of_this_machine(run: RunFile) -> list[Ceilings]:
     """This machine's stored ceilings, if it made the run file."""
     if run.environment.hostname != platform.node():
         return []
-    return machine.load(machine.path()).ceilings
+    return machine.read(machine.path()).ceilings
 
 
 def _beside(path: Path) -> list[Ceilings]:
     """Those of a machine profile in the run file's folder."""
     try:
-        found = machine.load(path.with_name("machine.json")).ceilings
+        found = machine.read(path.with_name("machine.json")).ceilings
     except InvalidInputError:
         return []  # another program's, such as asv's
     return [one for one in found if possible_peaks(one)]

@@ -49,7 +49,7 @@ def add_builds(
 ) -> None:
     """Add the builds missing from the cache and the checks of builds to a forecast. searched:
     further revisions; a search looks at `looks` of them."""
-    cache, costs = cache_directory(), store.load()
+    cache, costs = cache_directory(), store.read()
     with TemporaryDirectory() as empty:
         place = Path(empty) if found.elsewhere else cache
         missing = pending_builds.to_build(project, revisions, place)

@@ -5,7 +5,7 @@ from flashbench.cost.money import read_prices
 from flashbench.history import profiles
 from flashbench.history.axis import axis
 from flashbench.history.changes import find
-from flashbench.history.load import load
+from flashbench.history.read import read
 from flashbench.revisions import ledger
 from flashbench.site.content import Content, Graph, drawn
 from flashbench.site.jumps import jumps
@@ -20,7 +20,7 @@ def gather(source: Source) -> Content:
     cache = cache_directory()
     failed = ledger.failures(cache, source.repository)
     prices = read_prices(source.repository)
-    history = load(
+    history = read(
         source.results, commits, failed=failed, machine=source.machine, cache=cache, prices=prices
     )
     series = drawn(history)

@@ -11,7 +11,7 @@ from flashbench.metric import DEFAULT_METRIC
 from flashbench.report import report_one
 from flashbench.reports import roofline, speedups
 from flashbench.reports.percentiles import percentiles
-from flashbench.run_reader import load_read_only
+from flashbench.run_reader import read_for_analysis
 from flashbench.runfile import Ceilings
 from flashbench.site.content import Latest
 from flashbench.site.samples import from_results, measured_roofs, newest
@@ -44,7 +44,7 @@ def latest_table(
 ) -> Latest:
     """The table of one run file. kept: peak rates of the machine that the file may lack. Raises
     InvalidInputError."""
-    run = load_read_only(file)
+    run = read_for_analysis(file)
     report = report_one(run)
     (data,) = report.data
     figures = [speedups.by_shape(speedups.judged(report), speedups.against(report))]

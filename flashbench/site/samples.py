@@ -28,7 +28,7 @@ from flashbench.other_tools.benchmarks import (
 from flashbench.other_tools.judge import judge_alone
 from flashbench.reports.roofline import RooflinePoint, data_sheet, roofline
 from flashbench.reports.speedups import Judged, against, by_shape
-from flashbench.run_checks import possible_peaks
+from flashbench.run_validation import possible_peaks
 from flashbench.runfile import Ceilings
 from flashbench.site.case_names import known_case
 from flashbench.site.content import Latest
@@ -119,7 +119,7 @@ def from_results(
 def measured_roofs(results: Path, machine: str) -> list[Ceilings]:
     """The peak rates of a machine that the history keeps, the latest first. Raises
     InvalidInputError."""
-    kept = machine_profile.load(commit_record.machine_path(results, machine)).ceilings
+    kept = machine_profile.read(commit_record.machine_path(results, machine)).ceilings
     return [one for one in reversed(kept) if possible_peaks(one)]
 
 

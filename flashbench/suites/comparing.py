@@ -79,7 +79,7 @@ def compare_suites(
         raise InvalidInputError(
             f"--asv {request.asv!r}: not a regular expression: {error}"
         ) from None
-    claim = claimed_as(suite_file.load, path, "--run-file", force=force, tell=progress.note)
+    claim = claimed_as(suite_file.read, path, "--run-file", force=force, tell=progress.note)
     with progress, claim as known, scratch(cache_directory()) as folder:
         place = suite_folder(start) if request.asv else folder_of(request.tests, start)
         project = of_suite(start, place)

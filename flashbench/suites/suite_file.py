@@ -105,7 +105,7 @@ def is_suite(path: Path) -> bool:
         return False
 
 
-def load(path: Path) -> SuiteRun:
+def read(path: Path) -> SuiteRun:
     """Read and validate a file; InvalidInputError says what is wrong with it."""
     try:
         run = _DECODER.decode(read_input(path, MAX_BYTES, "a suite's comparison"))

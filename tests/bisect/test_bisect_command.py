@@ -159,7 +159,7 @@ def test_second_bisection_and_interrupt(bisect, project: Repository) -> None:  #
     def launches() -> int:
         assert process.poll() is None  # in the middle of its work
         files = set(kept.glob("*/*.json")) - known
-        return sum(len(runfile.load(file).launches) for file in files)
+        return sum(len(runfile.read(file).launches) for file in files)
 
     while not launches():
         time.sleep(0.01)

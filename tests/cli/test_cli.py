@@ -127,7 +127,7 @@ def test_info_measures_the_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert set(document["cpu_peaks"]) == set(document["cpu_dtypes"])
     for rates in document["cpu_peaks"].values():
         assert all(rate > 1e8 for rate in rates.values())
-    kept = {one.device: one for one in machine.load(machine_file).ceilings}
+    kept = {one.device: one for one in machine.read(machine_file).ceilings}
     assert [one["device"] for one in document["ceilings"]] == list(kept)
     assert kept["cpu"].flops["fp32"] > 1e8
     assert kept["cpu"].bytes_per_second > 1e8

@@ -68,14 +68,14 @@ def test_what_an_interrupt_prints_resumes(
     done = forks.run(again[1:], project.root)
     assert done.returncode in (0, 1, 3), done.stderr  # a verdict
     assert f"flashbench: {file.name}: resumed, with " in done.stderr
-    assert len(runfile.load(file).launches) == 8
+    assert len(runfile.read(file).launches) == 8
 
 
 def _measured(project: Repository, before: set[Path]) -> bool:
     """Whether the new run file has a whole launch."""
     for file in set(project.root.glob("*.json")) - before:
         try:
-            return any(launch.complete for launch in runfile.load(file).launches)
+            return any(launch.complete for launch in runfile.read(file).launches)
         except InvalidInputError:
             return False
     return False

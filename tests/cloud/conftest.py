@@ -14,7 +14,7 @@ from synthetic import make_cases, make_run
 
 from flashbench.cloud import follow
 from flashbench.fleet.merge import split
-from flashbench.runfile import RunFile, load, save
+from flashbench.runfile import RunFile, read, save
 from flashbench.shard import equal_shards
 
 
@@ -92,7 +92,7 @@ def machine(server: Machine) -> Machine:
 @pytest.fixture
 def other(machine: Machine, second_server: Machine) -> Machine:
     """A second machine, prepared as the first."""
-    return _prepared(second_server, load(machine.home / "sample.json"))
+    return _prepared(second_server, read(machine.home / "sample.json"))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from cloud.commands import flashbench, job_of, jobs, said, started, until
 from cloud.machine import Machine, needs_sshd
 from revisions.repository import Repository
 
-from flashbench.runfile import load
+from flashbench.runfile import read
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,7 +32,7 @@ def both(machine: Machine, other: Machine, sent: list[str], tmp_path: Path) -> l
 
 def whole() -> bool:
     """Whether the run file has all of the sample's results, and nothing else is left."""
-    run = load(Path("out.json"))
+    run = read(Path("out.json"))
     assert run.settings.shard == ""
     assert not Path("out.json.parts").exists()
     return all(launch.complete for launch in run.launches)
@@ -85,7 +85,7 @@ def test_cases_of_a_lost_machine_go_to_another(
     assert home.returncode == 0, errors
     assert "other was lost; machine takes its cases" in errors
     assert whole()
-    assert 1000 <= load(Path("out.json")).costs.lost_seconds < 1120
+    assert 1000 <= read(Path("out.json")).costs.lost_seconds < 1120
     assert said(machine).count("run ") == 2
     assert flashbench("cloud", "stop", job_of(other).name) == 0  # it went on by itself
 

@@ -13,7 +13,7 @@ from cloud.machine import Machine, needs_sshd
 from revisions.repository import Repository
 
 from flashbench.cloud import sky
-from flashbench.runfile import load
+from flashbench.runfile import read
 
 HERE = Path(__file__).parent
 # `make cloud` fills it: SkyPilot's dependencies are not ours.
@@ -181,7 +181,7 @@ def test_a_machine_is_armed_first_used_and_removed(
     begun = time.time()
     assert flashbench("cloud", "run", *options, *COMPARE) == 3
     assert calls(fake) == [*START, "down --yes"]
-    run = load(Path("out.json"))
+    run = read(Path("out.json"))
     assert len(run.launches) == 2
     assert 1 < run.costs.rented_seconds < time.time() - begun
     assert "sudo -n shutdown -h +55" in (rented.home / "off").read_text()

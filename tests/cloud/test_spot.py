@@ -17,7 +17,7 @@ from flashbench.cli.cloud_job import choose_machines
 from flashbench.cli.cloud_machines import via_again
 from flashbench.cloud import order
 from flashbench.cloud.job_record import Record
-from flashbench.runfile import load
+from flashbench.runfile import read
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_a_spot_machine_that_is_taken_away_is_replaced(
     assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 3
     assert calls(fake) == [*START, *START[1:], "down --yes"]
     assert "continuing on another" in capsys.readouterr().err
-    lost = 1000 - load(reclaimed.home / "sample.json").device_seconds
-    costs = load(Path("out.json")).costs
+    lost = 1000 - read(reclaimed.home / "sample.json").device_seconds
+    costs = read(Path("out.json")).costs
     assert costs.lost_seconds == pytest.approx(lost)
     (job,) = Path(os.environ["XDG_STATE_HOME"]).rglob("job.json")
     both = json.loads(job.read_text())["rented_before"]
@@ -108,7 +108,7 @@ def test_results_survive_a_spot_machine_that_cannot_be_replaced(
     error = capsys.readouterr().err.splitlines()[-1]
     assert "no capacity" in error
     assert "the same `cloud run` tries again" in error
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
     (job,) = Path(os.environ["XDG_STATE_HOME"]).rglob("job.json")
     assert f"what came home is in {job.parent / 'results'}" in error
     assert flashbench("cloud", "fetch", job.parent.name) == 4
@@ -130,7 +130,7 @@ def test_results_survive_a_spot_machine_lost_near_the_time_limit(
     error = capsys.readouterr().err.splitlines()[-1]
     assert "600 s are too few for another" in error
     assert "what came home is in " in error
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
     Path("out.json").unlink()
     assert flashbench("cloud", "run", *SPOT, *sent, *COMPARE) == 4
     assert "its time is over; what came home is in" in capsys.readouterr().err

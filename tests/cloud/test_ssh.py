@@ -20,7 +20,7 @@ from synthetic import make_cases, make_run
 from flashbench.cloud import job
 from flashbench.cloud.follow import take_home
 from flashbench.profile import model as profiles
-from flashbench.runfile import Costs, load, save
+from flashbench.runfile import Costs, read, save
 
 GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 pytestmark = [
@@ -57,7 +57,7 @@ def test_a_command_is_gated_and_measured_there_and_its_run_file_comes_home(
         "gate second HEAD --no-speed",
         "compare second first HEAD",
     ]
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
     assert capsys.readouterr().out == "a table\n"
     assert not jobs(machine)
     assert flashbench(*words(machine, sent, "--time-limit", "1h"), *COMPARE) == 3
@@ -84,14 +84,14 @@ def test_a_profile_comes_home_with_its_raw_reports(
     machine: Machine, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Under the name at home; the same command again fetches nothing, another is refused."""
-    sample = profiles.load(GPU)
+    sample = profiles.read(GPU)
     for one in sample.subjects:
         one.report = f"p-{one.candidate.name}.ncu-rep"
     profiles.save(sample, machine.home / "profile.json")
     case = "b1-h16-q4096-d128-bf16-full-cuda"
     command = words(machine, sent, "--", "profile", case, "--candidate", "HEAD", "-o", "p.json")
     assert flashbench(*command) == 3  # the stand-in's
-    assert profiles.load(Path("p.json")) == sample
+    assert profiles.read(Path("p.json")) == sample
     assert all(Path(one.report).read_text() == "raw" for one in sample.subjects)
     assert flashbench(*command) == 3
     assert said(machine).count("profile") == 1
@@ -100,7 +100,7 @@ def test_a_profile_comes_home_with_its_raw_reports(
     fetched = Path(os.environ["XDG_STATE_HOME"])
     (kept,) = (path.parent for path in fetched.rglob("results/p.json"))
     take_home(kept / "p.json", Path("there/new.json"), print, Costs(rented_seconds=90.0))
-    new = profiles.load(Path("there/new.json"))
+    new = profiles.read(Path("there/new.json"))
     assert new.rented_seconds == 90.0
     assert [one.report for one in new.subjects] == ["new-flashbench.ncu-rep", "new-sdpa.ncu-rep"]
     assert all(Path("there", one.report).read_text() == "raw" for one in new.subjects)
@@ -142,7 +142,7 @@ def test_home_killed_in_the_middle_loses_nothing(
     until(lambda: (job_of(machine) / "ended").exists())
     assert not Path("out.json").exists()
     assert flashbench("cloud", "fetch", name) == 3
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
 
 
 def test_the_limit_of_time_holds_without_home(
@@ -158,7 +158,7 @@ def test_the_limit_of_time_holds_without_home(
     until(lambda: not alive(job_of(machine)), 10)
     assert flashbench(*command) == 4
     assert "the limit of time was reached" in capsys.readouterr().err
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
 
 
 CUT = '{"format":"flashbench-run","ver'
@@ -176,7 +176,7 @@ def test_shutdown_waits_for_the_results_to_be_fetched(
 ) -> None:
     """It ends once all is home; that it will end is arranged before it measures."""
     assert flashbench(*words(machine, sent, "--shutdown"), *COMPARE) == 3
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
     until(lambda: powered_off(machine))
     armed, ended = (machine.home / "off").read_text().splitlines()
     assert "sudo -n shutdown -h +7" in armed  # an hour, and what comes around it
@@ -193,7 +193,7 @@ def test_shutdown_waits_in_vain_for_a_home_that_is_gone(
     name = job_of(machine).name
     assert powered_off(machine).endswith(f"sudo -n shutdown -h now: {name}")
     assert flashbench("cloud", "fetch", name) == 3
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
 
 
 def test_a_machine_that_stays_on_is_named(
@@ -221,7 +221,7 @@ def test_a_run_file_cut_short_is_set_aside_everywhere(
     until(lambda: not alive(found))
     (found / "results" / "out.json").write_text(CUT)
     assert flashbench(*words(machine, sent, "--no-gate"), *COMPARE) == 3
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
     assert Path("out.json.damaged").read_text() == CUT
     (state,) = Path(os.environ["XDG_STATE_HOME"]).rglob("job.json")
     assert (state.parent / "results" / "out.json.damaged").exists()
@@ -240,7 +240,7 @@ def test_a_run_file_that_comes_home_damaged_is_no_result(
     assert flashbench(*words(machine, sent, "--dry-run"), *COMPARE) == 0
     assert flashbench(*words(machine, sent), *COMPARE) == 3
     assert "ended without a measurement, and is tried again" in capsys.readouterr().err
-    assert load(Path("out.json")).launches
+    assert read(Path("out.json")).launches
     assert list(Path(os.environ["XDG_STATE_HOME"]).rglob("out.json.damaged"))
 
 
@@ -260,7 +260,7 @@ def test_sshd_killed_in_the_middle_ends_nothing(
             machine.start()
         assert any("connected again" in line for line in errors)
         assert home.wait(60) == 3
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
 
 
 def test_a_machine_that_restarts_resumes_the_job(
@@ -280,7 +280,7 @@ def test_a_machine_that_restarts_resumes_the_job(
     (machine.home / "seconds").write_text("0")
     assert flashbench(*command) == 3
     assert said(machine).splitlines() == ["compare second first HEAD"] * 2
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
 
 
 def test_a_connection_that_drops_while_sending_leaves_no_half_job(
@@ -312,7 +312,7 @@ def test_stop_ends_a_job_that_saves_what_it_has(
     until(lambda: "compare" in said(machine))
     found = job_of(machine)
     assert flashbench("cloud", "stop", found.name) == 0
-    assert len(load(Path("out.json")).launches) == 2
+    assert len(read(Path("out.json")).launches) == 2
     assert not found.exists()
 
 
@@ -338,4 +338,4 @@ def test_flashbench_itself_measures_there(
     assert flashbench(*words(machine, sent), *command, "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)
     (file,) = Path().glob("run-*.json")
-    assert load(file).launches[0].complete
+    assert read(file).launches[0].complete

@@ -71,7 +71,7 @@ def whole(cluster: Environment, tmp_path_factory: pytest.TempPathFactory) -> Run
     path = tmp_path_factory.mktemp("whole") / "run.json"
     done = flashbench(cluster, "run", *TINY, "--launches", 2, "-o", path)
     assert done.returncode == 0, done.stderr
-    return runfile.load(path)
+    return runfile.read(path)
 
 
 def test_job_array_measures_what_one_run_would(
@@ -81,7 +81,7 @@ def test_job_array_measures_what_one_run_would(
     path = tmp_path / "run.json"
     done = flashbench(cluster, "run", *TINY, "--launches", 2, "--slurm", 2, "-o", path)
     assert done.returncode == 0, done.stderr
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert cells(run) == cells(whole)
     assert run.cases == whole.cases
     assert [(x.index, x.seed, x.complete) for x in run.launches] == [
@@ -115,7 +115,7 @@ def test_dry_run_shows_what_is_sent(cluster: Environment, whole: RunFile, tmp_pa
     wait_until(lambda: not queue(cluster))
     command = merge[1].replace("flashbench", f"{sys.executable} -m flashbench", 1)
     subprocess.run(["sh", "-c", command], check=True, env=cluster, cwd=ROOT)
-    assert cells(runfile.load(path)) == cells(whole)
+    assert cells(runfile.read(path)) == cells(whole)
 
 
 def test_dead_task_is_told_and_measured_again(cluster: Environment, tmp_path: Path) -> None:
@@ -129,13 +129,13 @@ def test_dead_task_is_told_and_measured_again(cluster: Environment, tmp_path: Pa
     assert "warning: shard 2/2: 1 of 3 launches are unfinished: Slurm says" in done.stderr
     assert f"unfinished; resume with: flashbench run --resume {path} --slurm 2" in done.stderr
     assert "launch 2 of 3" in done.stderr  # the last words of the task
-    before = runfile.load(path)
+    before = runfile.read(path)
     assert [len(launch.results) for launch in before.launches] == [8, 8, 4]
     done = flashbench(cluster, "run", "--resume", path, *spread)
     assert done.returncode == 0, done.stderr
     assert "--array" not in done.stderr
     assert "shard 1/2" not in done.stderr
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert all(launch.complete and len(launch.results) == 8 for launch in run.launches)
     assert run.launches[:2] == before.launches[:2]
     assert not (tmp_path / "run.json.parts").exists()
@@ -147,7 +147,7 @@ def start(cluster: Environment, path: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "flashbench", *endless]
     process = subprocess.Popen(command, cwd=ROOT, env=cluster, stderr=subprocess.PIPE, text=True)
     part = path.with_name("run.json.parts") / "part-1-of-2.json"
-    wait_until(lambda: part.exists() and runfile.load(part).launches[0].complete)
+    wait_until(lambda: part.exists() and runfile.read(part).launches[0].complete)
     return process
 
 
@@ -161,7 +161,7 @@ def test_cancelled_job_keeps_what_it_measured(cluster: Environment, tmp_path: Pa
     assert process.returncode == 4, errors
     assert re.search(r"shard 1/2: \d+ of 1000 launches are unfinished: Slurm says CANC", errors)
     assert "shard 2/2: nothing was measured: Slurm says CANCELLED" in errors
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert len(run.cases) == 4
     assert len({result.case for result in run.launches[0].results}) == 2
 

@@ -108,7 +108,7 @@ def test_slower_commit_is_found_and_stops_early(compare, tmp_path: Path) -> None
     )  # fmt: skip
     assert done.returncode == Exit.REGRESSION, done.stderr
     assert set(verdicts(done.stdout).values()) == {"SLOWER"}
-    run = runfile.load(file)
+    run = runfile.read(file)
     assert len(run.launches) < 30
     assert run.pair is not None
     own = [c.build.revision for c in run.candidates if not c.baseline]
@@ -128,7 +128,7 @@ def test_decided_case_leaves_while_the_other_goes_on(compare, tmp_path: Path) ->
     )  # fmt: skip
     assert done.returncode == Exit.REGRESSION, done.stderr
     assert verdicts(done.stdout) == {UNCHANGED: "UNDECIDED", SLOWER: "SLOWER"}
-    run = runfile.load(file)
+    run = runfile.read(file)
     measured = Counter(result.case for launch in run.launches for result in launch.results)
     counts = {case: count // len(run.candidates) for case, count in measured.items()}
     assert counts[UNCHANGED] == len(run.launches) == 8
@@ -221,7 +221,7 @@ def test_other_python_is_another_build(compare, words: Repository, tmp_path: Pat
     few = [*SHAPES[:2], *FAST, "--launches", "2", "--run-file"]
     done = compare("documented", "spaced", *few, str(file))
     assert done.returncode == Exit.UNDECIDED, done.stderr
-    a, b = [c.build for c in runfile.load(file).candidates if not c.baseline]
+    a, b = [c.build for c in runfile.read(file).candidates if not c.baseline]
     assert a.library_hash == b.library_hash
     assert "same-library: " in done.stdout
     same = tmp_path / "same.json"
@@ -229,7 +229,7 @@ def test_other_python_is_another_build(compare, words: Repository, tmp_path: Pat
     assert done.returncode == Exit.UNDECIDED, done.stderr
     done = compare("good", "good", "--resume", str(same), "--launches", "3")
     assert done.returncode == Exit.UNDECIDED, done.stderr
-    assert len(runfile.load(same).launches) == 3
+    assert len(runfile.read(same).launches) == 3
 
 
 def test_budget_ends_undecided_and_resume_goes_on(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -239,10 +239,10 @@ def test_budget_ends_undecided_and_resume_goes_on(compare, tmp_path: Path) -> No
         "good", "slower", *SHAPES, *FAST, "--launches", "2", "--run-file", str(file)
     )  # fmt: skip
     assert done.returncode == Exit.UNDECIDED, done.stderr
-    before = runfile.load(file)
+    before = runfile.read(file)
     done = compare("good", "slower", "--resume", str(file), "--launches", "30")
     assert done.returncode == Exit.REGRESSION, done.stderr
-    after = runfile.load(file)
+    after = runfile.read(file)
     assert len(after.launches) > 2
     assert after.launches[:2] == before.launches
     other = compare("good", "same", "--resume", str(file))
@@ -264,13 +264,13 @@ def test_budget_stops_and_resume_goes_on(compare, tmp_path: Path) -> None:  # ty
     assert done.returncode == stopped(done.stdout), done.stderr
     again = f"flashbench compare good same --resume {file}"
     assert f"stopped by --budget; resume with: {again}" in done.stderr
-    before = runfile.load(file)
+    before = runfile.read(file)
     assert before.settings.budget_seconds == 4
     assert 0 < len(before.launches) < 1000
     done = compare(*again.split()[2:], "--budget", "4s", "--format", "json")
     assert done.returncode == stopped(done.stdout), done.stderr
     assert "stopped by --budget" in done.stderr
-    after = runfile.load(file)
+    after = runfile.read(file)
     whole = [launch for launch in before.launches if launch.complete]
     assert len(after.launches) > len(whole)
     assert [after.launches[launch.index] for launch in whole] == whole
@@ -297,7 +297,7 @@ def test_interrupt_keeps_what_was_measured(project: Repository, tmp_path: Path) 
     assert process.returncode == Exit.NOT_MEASURED
     assert f"flashbench compare good same --resume '{file}'" in errors
     assert f"the verdicts so far: flashbench compare '{file}'" in errors
-    run = runfile.load(file)
+    run = runfile.read(file)
     assert f"{file}: {len(run.launches)} launches; {Spent.of(run).line}" in errors
 
 
@@ -373,7 +373,7 @@ def test_own_run_file_does_not_change_the_working_tree(
         assert compare("good", *flags).returncode == Exit.UNDECIDED
         done = compare("good", "WORKTREE", "--resume", file.name, "--launches", "3")
         assert done.returncode == Exit.UNDECIDED, done.stderr
-        assert len(runfile.load(file).launches) == 3
+        assert len(runfile.read(file).launches) == 3
     finally:
         file.unlink()
         project.git("checkout", "-q", "main")

@@ -51,7 +51,7 @@ def run() -> RunFile:
 
 
 def experience(threads: int | None = None, name: str = "A CPU") -> Experience:
-    return Experience("cpu", store.load().find("cpu", name, threads))
+    return Experience("cpu", store.read().find("cpu", name, threads))
 
 
 def work_of(run: RunFile, **changed: object) -> Work:
@@ -116,14 +116,14 @@ def test_launches_of_an_earlier_call_are_learned_once(run: RunFile) -> None:
     learn(run, before=[launch.index for launch in run.launches])
     assert not store.path().exists()
     learn(run, before=[0, 1])
-    assert store.load().machines[0].launches == 1
+    assert store.read().machines[0].launches == 1
 
 
 def test_range_comes_from_how_estimates_met_the_facts(run: RunFile) -> None:
     """Runs that took 1.5 times as long each time widen it; the first has nothing to be held to."""
     learn(run, before=[])
     assert experience().spread(Basis.KNOWN) == (0.65, 1.6)
-    costs = store.load()
+    costs = store.read()
     costs.machines[0].ratios["known"] = [0.95, *[1.0, 1.1, 1.2] * 6, 1.5, 0.7, *[1.0] * 19, 2.0]
     store.path().write_bytes(store.msgspec.json.encode(costs))
     assert experience().spread(Basis.KNOWN) == (0.9, 1.5)

@@ -74,7 +74,7 @@ def test_no_price_is_no_money(run: RunFile) -> None:
 def test_account_is_kept_by_files_and_by_shards(run: RunFile, tmp_path: Path) -> None:
     """A file is read as it was written; the parts of a run add up to it again."""
     runfile.save(run, tmp_path / "run.json")
-    assert runfile.load(tmp_path / "run.json") == run
+    assert runfile.read(tmp_path / "run.json") == run
     joined = merge([(str(place), part) for place, part in enumerate(split(run, equal_shards(2)))])
     assert Spent.of(joined) == Spent.of(run)
     assert joined.launches[2].case_seconds == run.launches[2].case_seconds
@@ -102,4 +102,4 @@ def test_impossible_seconds_are_damage(damage: dict[str, float], tmp_path: Path)
     found.launches[0] = Launch(**{"index": 0, "seed": 0, **damage})
     runfile.save(found, tmp_path / "run.json")
     with pytest.raises(runfile.InvalidInputError, match="not a possible time"):
-        runfile.load(tmp_path / "run.json")
+        runfile.read(tmp_path / "run.json")

@@ -67,14 +67,14 @@ from fleet.test_local import Slot, measure
 from flashbench import runfile
 from flashbench.errors import FlashbenchError
 path, slots, arguments, resume = Path(sys.argv[2]), *map(json.loads, sys.argv[3:])
-resumed = runfile.load(path) if resume else None
+resumed = runfile.read(path) if resume else None
 try:
     end = measure(path, [Slot(*one) for one in slots], arguments, resumed,
                   lambda line: print(line, file=sys.stderr))
 except FlashbenchError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
-assert end.run == runfile.load(path)
+assert end.run == runfile.read(path)
 print(json.dumps([end.interrupted, end.over_budget, end.failed]))
 sys.exit(4 if end.interrupted else 0)
 """
@@ -115,7 +115,7 @@ def test_two_slots_measure_the_whole_grid(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     outcome = measured(path, slots, [*COUNTED, "--launches", "2"])
     assert (outcome.failed, outcome.interrupted, outcome.over_budget) == (False, False, False)
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert len(cells(run)) == 2 * 4 * 2
     assert all(launch.complete for launch in run.launches)
     assert run.settings.shard == ""
@@ -138,7 +138,7 @@ def test_cases_of_a_lost_slot_go_to_another(tmp_path: Path) -> None:
     outcome = measured(path, slots, [*COUNTED, "--launches", "3"])
     assert not outcome.failed
     assert "cpu 1 was lost; cpu 0 takes its cases" in outcome.told
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert [len(launch.results) for launch in run.launches] == [8, 8, 8]
     assert all(launch.complete for launch in run.launches)
     assert run.costs.lost_seconds > 0
@@ -157,13 +157,13 @@ def test_crash_of_all_slots_loses_nothing_and_is_resumed(tmp_path: Path) -> None
     outcome = measured(path, slots, [*COUNTED, "--launches", "3"])
     assert outcome.failed
     assert outcome.told[-1] == "warning: cpu 1: 1 of 3 launches are unfinished: killed by SIGKILL"
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert [len(launch.results) for launch in run.launches] == [8, 8, 4]
     assert [launch.complete for launch in run.launches] == [True, True, False]
     outcome = measured(path, [Slot("new 0", {}), Slot("new 1", {})], [], resume=True)
     assert not outcome.failed
     assert {line.partition(":")[0] for line in outcome.told} == {"new 0"}
-    again = runfile.load(path)
+    again = runfile.read(path)
     assert [len(launch.results) for launch in again.launches] == [8, 8, 8]
     assert again.launches[:2] == run.launches[:2]
 
@@ -174,7 +174,7 @@ def test_budget_is_shared(tmp_path: Path) -> None:
     many = ["--launches", "1000", "--budget", "4s", "--baseline-only"]
     outcome = measured(path, [Slot("a", {}), Slot("b", {})], many)
     assert (outcome.failed, outcome.over_budget) == (False, True)
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert run.settings.budget_seconds == 4
     assert run.device_seconds < 4 + 2 * (5 + 2)  # each has a grace, and the end of a process
 
@@ -208,7 +208,7 @@ def start(path: Path, how: Callable[[list[str]], Any]) -> Any:
     process = how(script(path, [Slot("a", {}), Slot("b", {})], endless))
     parts = [path.with_name("run.json.parts") / f"part-{i}-of-2.json" for i in (1, 2)]
     deadline = time.monotonic() + 60
-    while not all(part.exists() and runfile.load(part).launches[0].complete for part in parts):
+    while not all(part.exists() and runfile.read(part).launches[0].complete for part in parts):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.05)
@@ -222,7 +222,7 @@ def test_interrupt_merges_what_was_measured(tmp_path: Path, number: signal.Signa
     process = start(path, start_fork)
     process.send_signal(number)
     assert process.wait(60) == 4
-    run = runfile.load(path)
+    run = runfile.read(path)
     assert run.launches[0].complete
     assert len(run.launches[0].results) == 4
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
@@ -245,7 +245,7 @@ def test_killed_run_leaves_parts_to_merge(tmp_path: Path) -> None:
     parts = sorted(map(str, directory.glob("part-*.json")))
     done = forks.run(["merge", *parts, "-o", path], ROOT)
     assert done.returncode == 0
-    assert runfile.load(path).launches[0].complete
+    assert runfile.read(path).launches[0].complete
 
 
 def is_task_of(directory: Path, process: Path) -> bool:

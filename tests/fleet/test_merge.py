@@ -245,7 +245,7 @@ def test_missing_shard_is_told_and_compared_as_not_measured(tmp_path: Path) -> N
     done = CliRunner().invoke(merge_command, [out, paths[1], "-o", out])
     assert done.exit_code == 0, done.output
     assert "warning" not in done.stderr.replace(f"warning: {out} is unfinished", "")
-    whole = runfile.load(Path(out))
+    whole = runfile.read(Path(out))
     assert whole.launches == run.launches
     assert whole.cases == run.cases
 

@@ -39,7 +39,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> RunFile:
     path = tmp_path_factory.mktemp("whole") / "run.json"
     done = flashbench(*RUN, "--format", "none", "-o", path)
     assert done.returncode == 0, done.stderr
-    return runfile.load(path)
+    return runfile.read(path)
 
 
 def test_shards_measure_what_one_run_would(whole: RunFile, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_shards_measure_what_one_run_would(whole: RunFile, tmp_path: Path) -> No
         done = flashbench(*RUN, "--shard", f"{i}/2", "-o", part)
         assert done.returncode == 0, done.stderr
         assert done.stdout == ""
-    half = runfile.load(parts[1])
+    half = runfile.read(parts[1])
     assert half.settings.shard == "2/2"
     assert len(half.cases) == 4
     assert all(len(launch.results) == 4 and launch.complete for launch in half.launches)
@@ -57,12 +57,12 @@ def test_shards_measure_what_one_run_would(whole: RunFile, tmp_path: Path) -> No
     runfile.save(half, parts[1])
     done = flashbench("run", "--resume", parts[1])
     assert done.returncode == 0, done.stderr
-    assert len(cells(runfile.load(parts[1]))) == 8
+    assert len(cells(runfile.read(parts[1]))) == 8
     out = tmp_path / "out.json"
     done = flashbench("merge", *parts, "-o", out)
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr
-    merged, expected = runfile.load(out), whole
+    merged, expected = runfile.read(out), whole
     assert cells(merged) == cells(expected)
     assert merged.cases == expected.cases
     assert [(x.index, x.seed, x.complete) for x in merged.launches] == [
@@ -77,11 +77,11 @@ def test_started_again_a_task_goes_on(tmp_path: Path) -> None:
     part = tmp_path / "part.json"
     task = [*RUN, "--shard", "1/2", "-o", part, "--child"]
     assert flashbench(*task).returncode == 0
-    first = runfile.load(part)
+    first = runfile.read(part)
     again = flashbench(*task)
     assert (again.returncode, again.stdout) == (0, "")
     assert "nothing is missing in the file" in again.stderr
-    assert runfile.load(part) == first
+    assert runfile.read(part) == first
 
 
 def test_resumed_pair_is_measured_together(whole: RunFile, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_resumed_pair_is_measured_together(whole: RunFile, tmp_path: Path) -> No
     cut.status, cut.timings = "over_budget", []
     runfile.save(before, path)
     assert flashbench("run", "--resume", path, "--format", "none").returncode == 0
-    after = runfile.load(path)
+    after = runfile.read(path)
     for old in launch.results:
         new = next(
             r

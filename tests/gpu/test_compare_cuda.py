@@ -54,6 +54,6 @@ def test_revisions_share_a_process(tmp_path: Path) -> None:
         timeout=240,
     )
     assert done.returncode in (Exit.REGRESSION, Exit.UNDECIDED), done.stdout + done.stderr
-    run = runfile.load(file)
+    run = runfile.read(file)
     assert run.settings.processes == "shared"
     assert len(run.launches) == 3

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_counters_or_the_reason(folder: Path) -> None:
     """Every kernel has the counters that the rules need, or the profile names the missing ones."""
-    for subject in model.load(folder / "p.json").subjects:
+    for subject in model.read(folder / "p.json").subjects:
         assert subject.status == "ok"
         assert subject.kernels
         if subject.without:
@@ -51,7 +51,7 @@ def test_counters_or_the_reason(folder: Path) -> None:
 
 def test_no_time_is_below_its_floor(folder: Path) -> None:
     """A ceiling that a kernel beats would be none; 5 % are the clocks'."""
-    profile = model.load(folder / "p.json")
+    profile = model.read(folder / "p.json")
     assert profile.ceilings is not None
     known = floors(profile.case, profile.ceilings, profile.metric)
     assert {floor.name for floor in known} == {"arithmetic", "bytes", "exponentials", "launch"}
@@ -66,7 +66,7 @@ def test_what_is_printed(folder: Path) -> None:
     assert "sdpa:flash against sdpa:efficient: " in printed
     assert printed.count("roofline: ") == 2
     drawn = (folder / "p.svg").read_text()
-    for number, subject in enumerate(model.load(folder / "p.json").subjects):
+    for number, subject in enumerate(model.read(folder / "p.json").subjects):
         assert f'class="o{number}"' in drawn, "what has to be moved, an open mark"
         # A filled one stands in the legend, and one for what is moved, which needs ncu.
         assert drawn.count(f'class="s{number}"') == 2 - bool(subject.without)

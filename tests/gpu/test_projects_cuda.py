@@ -47,7 +47,7 @@ def flashbench(words: list[str], place: Path, tmp_path: Path, *candidates: str) 
         timeout=300,
     )
     assert done.returncode in (0, 1, 3), done.stdout + done.stderr
-    run = runfile.load(place / "run.json")
+    run = runfile.read(place / "run.json")
     assert [fate_of(run, one).fate for one in candidates] == [Fate.MEASURED] * len(candidates)
 
 

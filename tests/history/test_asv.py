@@ -323,7 +323,7 @@ def test_suites_measure_commits_against_sdpa(
     assert any("not measured: " in line and "wrong" in line for line in output.splitlines())
 
     (path,) = (project.asv / ".asv" / "flashbench" / MACHINE).glob(f"{right}-*.cpu.json")
-    run = runfile.load(path)
+    run = runfile.read(path)
     builds = {candidate.name: candidate.build for candidate in run.candidates}
     assert builds[suite.KERNEL].commit == right
     assert builds[suite.KERNEL].library_hash == project.record(right).build.library_hash

@@ -14,7 +14,7 @@ from revisions.repository import Repository, fastattn
 from flashbench import runfile
 from flashbench.errors import Exit
 from flashbench.history.axis import axis
-from flashbench.history.load import load
+from flashbench.history.read import read
 from flashbench.machine import cpu_name
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def first(project: Repository, backfill):  # type: ignore[no-untyped-def]
 
 
 def kept(project: Repository) -> Any:
-    return load(project.root / ".asv" / "results", axis(project.root))
+    return read(project.root / ".asv" / "results", axis(project.root))
 
 
 @pytest.mark.usefixtures("first")
@@ -147,7 +147,7 @@ def test_what_does_not_work_has_a_reason(project: Repository) -> None:
 
 def test_all_are_measured_in_the_same_launches(project: Repository, first) -> None:  # type: ignore[no-untyped-def]
     """Each launch has every commit that builds, each with SDPA beside it."""
-    run = runfile.load(project.root / "run.json")
+    run = runfile.read(project.root / "run.json")
     assert len(run.launches) == 2
     for launch in run.launches:
         measured = {result.candidate for result in launch.results}
@@ -196,7 +196,7 @@ def test_a_signal_waits_until_all_is_kept(project: Repository, backfill, tmp_pat
         shutil.rmtree(results, ignore_errors=True)
         done = backfill(*command, program=program)
         assert done.returncode == Exit.PASS, done.stderr
-        (series,) = [one for one in load(results, axis(project.root)).series if not one.baseline]
+        (series,) = [one for one in read(results, axis(project.root)).series if not one.baseline]
         assert series.points.launches.tolist() == [2]
 
 
@@ -241,11 +241,11 @@ def test_another_machine_s_name_costs_one_launch(project: Repository, backfill) 
     done = backfill(*command, "taken")
     assert done.returncode == Exit.USAGE
     assert "is another CPU; give it another name" in done.stderr.splitlines()[-1]
-    measured = runfile.load(project.root / "taken.json")
+    measured = runfile.read(project.root / "taken.json")
     assert sum(launch.complete for launch in measured.launches) == 1
     done = backfill(*command, "free")
     assert done.returncode == Exit.PASS, done.stderr
-    assert len(runfile.load(project.root / "taken.json").launches) == 2
+    assert len(runfile.read(project.root / "taken.json").launches) == 2
     shutil.rmtree(project.root / ".asv")
 
 

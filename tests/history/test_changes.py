@@ -8,8 +8,8 @@ from history.project import CASES, make_repository, measure
 
 from flashbench.history.axis import axis
 from flashbench.history.changes import find
-from flashbench.history.load import load
 from flashbench.history.model import Change, History
+from flashbench.history.read import read
 
 COMMITS, CHANGED = 60, 30
 
@@ -41,7 +41,7 @@ def changes_of(history: History) -> list[tuple[str, Change]]:
 def test_a_change_is_found_in_its_series_alone(project) -> None:
     """5 % in the ratio is seen at 1 % noise while the machine itself wanders by 10 %."""
     root, _ = project
-    ((case, change),) = changes_of(load(root / "results", axis(root)))
+    ((case, change),) = changes_of(read(root / "results", axis(root)))
     assert case == CASES[0]
     assert change.first <= CHANGED <= change.last
     assert change.speedup.value == pytest.approx(-np.log(1.05), abs=0.01)
@@ -53,7 +53,7 @@ def test_broken_commits_in_the_range_are_told(project) -> None:
     """Commits of the range that were not measured are counted, and those that cannot be named."""
     root, commits = project
     failed = {commits[30]: "compile error: x", commits[10]: "link error: y"}
-    ((_, change),) = changes_of(load(root / "results", axis(root), failed=failed))
+    ((_, change),) = changes_of(read(root / "results", axis(root), failed=failed))
     assert change.unmeasured == 3
     assert [(gap.commit, gap.status) for gap in change.hidden] == [(30, "compile error")]
 
@@ -61,6 +61,6 @@ def test_broken_commits_in_the_range_are_told(project) -> None:
 def test_too_few_points_are_no_answer(project) -> None:
     """A series of fewer than eight points has None for changes, not none."""
     root, commits = project
-    history = load(root / "results", axis(root, commits[6]))
+    history = read(root / "results", axis(root, commits[6]))
     assert find(history, history.series).changes == (None,) * 4
     assert find(history, []).changes == ()

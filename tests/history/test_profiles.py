@@ -16,7 +16,7 @@ GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 
 def profile_at(commit: str, conflicts: float) -> CaseProfile:
     """The stored profile, as if it were of a commit, with so many times its bank conflicts."""
-    profile = model.load(GPU)
+    profile = model.read(GPU)
     profile.environment.hostname = "box"
     first = profile.subjects[0]
     first.candidate.build.commit, first.candidate.build.dirty = commit, False
@@ -30,7 +30,7 @@ def test_history_says_what_changed(tmp_path: Path) -> None:
     commits = make_repository(tmp_path / "repository", ["One", "Two", "Three"])
     for commit, conflicts in zip(commits[:2], (1, 2), strict=True):
         model.save(profile_at(commit, conflicts), tmp_path / f"{commit}.json")
-    report = model.load(tmp_path / f"{commits[0]}.json").subjects[0].report
+    report = model.read(tmp_path / f"{commits[0]}.json").subjects[0].report
     (tmp_path / report).write_bytes(b"raw")
     given = {"HOME": str(tmp_path)}
     files = [tmp_path / f"{commit}.json" for commit in commits[:2]]

@@ -16,8 +16,8 @@ from flashbench.builds import pruning
 from flashbench.history import folder
 from flashbench.history.asv_result import READ_COLUMNS, Reader
 from flashbench.history.axis import axis
-from flashbench.history.load import load
 from flashbench.history.model import History
+from flashbench.history.read import read
 from flashbench.history.read_cache import ReadCache
 
 
@@ -42,7 +42,7 @@ def _entries(root: Path) -> list[Path]:
 
 
 def _load(root: Path, *, cached: bool) -> History:
-    return load(root / "results", axis(root), cache=root / "cache" if cached else None)
+    return read(root / "results", axis(root), cache=root / "cache" if cached else None)
 
 
 def _same(root: Path) -> bool:
@@ -109,7 +109,7 @@ def test_reading_one_machine_forgets_no_other(root: Path) -> None:
         (root / "results/other" / path.name).write_text(text)
     _load(root, cached=True)
     assert len(_entries(root)) == 24
-    load(root / "results", axis(root), machine="other", cache=root / "cache")
+    read(root / "results", axis(root), machine="other", cache=root / "cache")
     assert len(_entries(root)) == 24
     shutil.rmtree(box)
     _load(root, cached=True)

@@ -19,9 +19,9 @@ from flashbench.cost.spent import Spent
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import to_asv as keeping
 from flashbench.history.axis import axis
-from flashbench.history.load import load
 from flashbench.history.model import History
 from flashbench.history.names import candidate_of, series_of
+from flashbench.history.read import read
 from flashbench.history.to_asv import keep
 from flashbench.launches import launch_data
 from flashbench.reports.figure import Figure
@@ -54,7 +54,7 @@ def run_of(root: Path, seed: int = 0, *, cases: int = 2, **options: Any) -> RunF
 def kept(root: Path, *runs: RunFile, **options: Any) -> History:
     for run in runs:
         keep(run, "run.json", root / "results", root, **options)
-    return load(root / "results", axis(root))
+    return read(root / "results", axis(root))
 
 
 def content_of(root: Path) -> dict[str, Any]:
@@ -281,7 +281,7 @@ def test_two_at_once_lose_nothing(root: Path) -> None:
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    history = load(root / "results", axis(root))
+    history = read(root / "results", axis(root))
     assert len({one.case for one in history.series if len(one.points)}) == 3
     described = json.loads((root / "results" / "benchmarks.json").read_text())
     assert len(described["cpu.Seconds.track_seconds"]["params"][0]) == 3
@@ -344,9 +344,9 @@ def test_the_cost_of_a_commit_is_kept_beside_its_numbers(root: Path) -> None:
         launch.device_seconds = 1.2
     assert kept(root, run, run).spent == {("box", 1): Spent(60.0, builds=30.0)}
     kept(root, other)
-    cpu = load(root / "results", axis(root)).machines[0].cpu
+    cpu = read(root / "results", axis(root)).machines[0].cpu
     price = DevicePrice(3.6, "usd")
-    found = load(root / "results", axis(root), prices={cpu: price, "H200": DevicePrice(9.0)})
+    found = read(root / "results", axis(root), prices={cpu: price, "H200": DevicePrice(9.0)})
     (spent,) = found.spent.values()
     assert (spent.device, spent.money(spent.device)) == (72.0, pytest.approx(0.072))
 

@@ -17,7 +17,7 @@ from flashbench.measuring.plan import Plan
 from flashbench.measuring.process import BUDGET_GRACE_SECONDS, WorkerDiedError
 from flashbench.measuring.progress import Silent
 from flashbench.run_plan import measure
-from flashbench.runfile import load
+from flashbench.runfile import read
 from flashbench.views.frame import machine_text
 
 DTYPES: tuple[DtypeName, ...] = ("fp32",)
@@ -54,14 +54,14 @@ def test_a_start_that_the_budget_ended_is_in_the_file(
         patched.setattr(scheduler, "Worker", _Slow)
         with pytest.raises(BudgetSpentError, match=r"before anything .*; device time .*, cost 1"):
             measure(plan, path, Silent())
-    run = load(path)
+    run = read(path)
     assert not run.launches
     assert machine_text(run.environment, "cpu") == cpu_name()
     lost = Spent.of(run).lost
     assert 0.01 <= lost == Spent.of(run).device
     done = forks.run(["run", "--resume", path, "--budget", "5m"], tmp_path, given)
     assert done.returncode == Exit.PASS, done.stderr
-    run = load(path)
+    run = read(path)
     assert run.launches[0].complete
     assert run.environment.torch
     assert Spent.of(run).lost == lost
@@ -70,7 +70,7 @@ def test_a_start_that_the_budget_ended_is_in_the_file(
         patched.setenv("FLASHBENCH_CACHE", str(tmp_path / "other"))
         with pytest.raises(BudgetSpentError, match="before anything"):
             measure(plan, path, Silent(), run, check=True)  # of a file that is complete
-    assert load(path).launches == run.launches
+    assert read(path).launches == run.launches
     done = forks.run([*QUICK, "--budget", "1ms", "-o", "new.json"], tmp_path, given)
     assert done.returncode == Exit.NOT_MEASURED
     assert "--budget leaves 0.001 s, and the shortest start of workers here took " in done.stderr
@@ -83,7 +83,7 @@ def test_a_start_has_no_grace(tmp_path: Path) -> None:
     given = {"FLASHBENCH_CACHE": str(tmp_path / "cache" / "builds")}
     done = forks.run([*QUICK, "--budget", "1ms", "-o", "run.json"], tmp_path, given)
     assert done.returncode == Exit.NOT_MEASURED, done.stderr
-    assert 0 < Spent.of(load(tmp_path / "run.json")).device < BUDGET_GRACE_SECONDS
+    assert 0 < Spent.of(read(tmp_path / "run.json")).device < BUDGET_GRACE_SECONDS
 
 
 def test_a_deadline_counts_all_time(monkeypatch: pytest.MonkeyPatch) -> None:

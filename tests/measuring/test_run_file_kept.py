@@ -68,10 +68,10 @@ def test_the_same_command_again_prints_the_table(path: Path, measured: bytes) ->
 
 def test_more_launches_are_added(path: Path) -> None:
     """Those that are there stay, value by value."""
-    before = runfile.load(path)
+    before = runfile.read(path)
     done = run(path, "--launches", 3, "--format", "none")
     assert done.returncode == 0, done.stderr
-    after = runfile.load(path)
+    after = runfile.read(path)
     assert after.launches[:2] == before.launches
     assert after.launches[2].complete
 
@@ -108,7 +108,7 @@ def test_force_measures_anew(path: Path) -> None:
     """The existing file is replaced by the requested run."""
     done = run(path, "--samples", 3, "--launches", 1, "--force", "--format", "none")
     assert done.returncode == 0, done.stderr
-    after = runfile.load(path)
+    after = runfile.read(path)
     assert (after.settings.samples, len(after.launches)) == (3, 1)
 
 
@@ -146,7 +146,7 @@ def test_resume_into_another_file_replaces_none(path: Path, measured: bytes) -> 
     other = path.with_name("other.json")
     resume = ["run", "--resume", path, "--format", "none"]
     assert flashbench(*resume, "-o", other).returncode == 0
-    assert runfile.load(other) == runfile.load(path)
+    assert runfile.read(other) == runfile.read(path)
     done = flashbench(*resume, "-o", other)
     assert done.returncode == 2
     assert "already holds a run" in done.stderr
@@ -161,7 +161,7 @@ def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
     first = forks.start(["run", *TINY, "--launches", "1000", "-o", path], ROOT)
     try:
         deadline = time.monotonic() + 60
-        while not (path.exists() and runfile.load(path).launches[0].complete):
+        while not (path.exists() and runfile.read(path).launches[0].complete):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         (tmp_path / "link.json").symlink_to("run.json")
@@ -179,7 +179,7 @@ def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
     finally:
         first.terminate()
         first.wait()
-    assert runfile.load(path).launches[0].complete
+    assert runfile.read(path).launches[0].complete
     assert flashbench("merge", path, "-o", path).returncode == 0
 
 
@@ -265,7 +265,7 @@ def test_a_reader_that_leaves_loses_no_run(tmp_path: Path, monkeypatch: pytest.M
         saving.end(measured)
     (kept,) = Path().glob("pipe-*.json")
     assert str(lost.value).endswith(f"; the run is in {kept} instead")
-    assert runfile.load(kept) == measured
+    assert runfile.read(kept) == measured
 
 
 def test_merge_replaces_what_is_a_part_of_it(tmp_path: Path) -> None:

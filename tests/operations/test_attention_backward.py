@@ -58,7 +58,7 @@ def test_gradients_are_measured_shown_and_compared(tmp_path: Path) -> None:
     words += ["--candidate", "flashbench", "--candidate", "mine:without_dk"]
     done = forks.run([*words, "--candidate", "mine:detached"], tmp_path, {})
     assert done.returncode == 1, done.stderr
-    run = runfile.load(tmp_path / "run.json")
+    run = runfile.read(tmp_path / "run.json")
     assert run.version == 2
     (case,) = run.cases
     assert case.id == "attention-backward-b1-h2-q32-d32-fp32-causal-cpu"
@@ -194,4 +194,4 @@ def test_an_impossible_case_of_a_file_is_refused(
     runfile.save(run, tmp_path / "a.json")
     (tmp_path / "a.json").write_text((tmp_path / "a.json").read_text().replace(old, new))
     with pytest.raises(InvalidInputError, match=said):
-        runfile.load(tmp_path / "a.json")
+        runfile.read(tmp_path / "a.json")

@@ -47,7 +47,7 @@ def test_the_page_holds_word_for_word(tmp_path: Path, monkeypatch: pytest.Monkey
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         said[command.split()[0]] = done.stdout
     assert "length 64:" in said["show"]
-    run = runfile.load(project / "rope.json")
+    run = runfile.read(project / "rope.json")
     assert run.operation == "fb_ops:Rope"
     assert run.cases[0].id == "rope-batch1-heads2-length16-dim32-fp32-cpu"
     assert run.cases[0].flops == 3 * 2 * 16 * 32

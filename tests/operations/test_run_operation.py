@@ -32,7 +32,7 @@ def test_a_norm_is_measured_shown_and_compared(tmp_path: Path) -> None:
     words += ["--candidate", "mine:right", "--candidate", "mine:zeros", "-o", "run.json"]
     done = forks.run(words, tmp_path, {})
     assert done.returncode == 1, done.stderr  # zeros is wrong
-    run = runfile.load(tmp_path / "run.json")
+    run = runfile.read(tmp_path / "run.json")
     assert run.version == 2
     assert [case.id for case in run.cases] == [
         "rms-norm-rows4-dim32-fp32-cpu",
@@ -44,7 +44,7 @@ def test_a_norm_is_measured_shown_and_compared(tmp_path: Path) -> None:
     assert "torch us" in done.stdout
     assert "SDPA" not in done.stdout
     again = forks.run([*words, "--launches", "3", "--format", "none"], tmp_path, {})
-    assert len(runfile.load(tmp_path / "run.json").launches) == 3, again.stderr
+    assert len(runfile.read(tmp_path / "run.json").launches) == 3, again.stderr
     both = forks.run(["compare", "run.json", "run.json"], tmp_path, {})
     assert both.returncode == 1
     assert "machine = torch in A / in B" in both.stdout

@@ -37,7 +37,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Three commits; the second and third measured, as `flashbench record` keeps a run file."""
     folder = tmp_path_factory.mktemp("project")
     git(folder, "init", "-q", "-b", "main")
-    run = runfile.load(ROOT / "results/cpu.json")
+    run = runfile.read(ROOT / "results/cpu.json")
     for number, subject in enumerate(["A kernel", SUBJECT, "Tell what it does"]):
         git(folder, "commit", "-q", "--allow-empty", "-m", subject, "-m", BODY)
         if number:

@@ -272,7 +272,7 @@ def test_a_full_disk_keeps_what_was_recorded(tmp_path: Path) -> None:
     """`record` on a full disk: one line, exit code 2, and the results that were there are whole."""
     root = tmp_path / "project"
     for number, commit in enumerate(make_repository(root, ["One", "Two"])):
-        run = runfile.load(ROOT / "results/cpu.json")
+        run = runfile.read(ROOT / "results/cpu.json")
         for candidate in run.candidates:
             candidate.build = BuildIdentity(commit="" if candidate.baseline else commit)
         runfile.save(run, root / f"run-{number}.json")

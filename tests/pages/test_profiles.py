@@ -17,7 +17,7 @@ GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 
 def profiled(*conflicts: float, machine: str = "box") -> Content:
     """The sample with a profile of each of its first commits, with so many bank conflicts."""
-    known, stored = content(), model.load(GPU)
+    known, stored = content(), model.read(GPU)
     kept = []
     for commit, many in zip(known.history.commits, conflicts, strict=False):
         one = copy.deepcopy(stored)

@@ -44,7 +44,7 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("FLASHBENCH_NCU", str(program))
     monkeypatch.setenv("FLASHBENCH_MACHINE", str(tmp_path / "machine.json"))
-    ceilings = model.load(GPU).ceilings
+    ceilings = model.read(GPU).ceilings
     assert ceilings is not None
     machine.keep(ceilings, tmp_path / "machine.json")
 
@@ -80,7 +80,7 @@ def profile(
 
 def test_times_counters_ceilings_and_reports(gpu: Path) -> None:
     """What a launch, ncu and the machine's profile say stands in one document."""
-    found, stored = profile(gpu, "flashbench", "sdpa"), model.load(GPU)
+    found, stored = profile(gpu, "flashbench", "sdpa"), model.read(GPU)
     assert found.tool == "ncu 2025.3.1.0"
     assert found.environment.gpu == "NVIDIA H200"
     assert found.ceilings == stored.ceilings
@@ -159,7 +159,7 @@ def test_every_step_is_kept(gpu: Path) -> None:
 
     def keep(found: model.CaseProfile) -> None:
         model.save(found, gpu / "p.json")
-        last = model.load(gpu / "p.json").subjects[-1]
+        last = model.read(gpu / "p.json").subjects[-1]
         assert last.times
         kept.append((len(found.subjects), last.without, found.ceilings is not None))
 

@@ -86,7 +86,7 @@ def flashbench(place: Path) -> Flashbench:
 @pytest.mark.parametrize(("low", "told"), [(0.23e-3, False), (0.80e-3, True)])
 def test_a_stage_within_the_noise_has_no_share(low: float, told: bool) -> None:
     """Where the quartiles of a call and of one without the stage overlap, they are said."""
-    found = model.load(GPU)
+    found = model.read(GPU)
     found.subjects = found.subjects[:1]
     (one,) = found.subjects
     one.times[found.metric] = model.Time(median=0.2e-3, low=0.15e-3, high=0.79e-3)
@@ -145,7 +145,7 @@ def test_ended_while_it_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def interrupted(*_: object) -> list[str]:
         raise KeyboardInterrupt
 
-    found = model.load(GPU)
+    found = model.read(GPU)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("flashbench.profile.collect.collect", lambda *_: found)
     monkeypatch.setattr("flashbench.cli.profile._picture", interrupted)
@@ -166,7 +166,7 @@ def test_with_perf(place: Path, flashbench: Flashbench) -> None:
     text = flashbench("profile", "p.json").stdout
     assert "status: missing is error: " in text
     assert "attention: bound by " in text
-    profile = model.load(place / "p.json")
+    profile = model.read(place / "p.json")
     subject = profile.subjects[0]
     assert (profile.hourly_rate, profile.currency) == (3.6, "usd")
     assert subject.without == ""
@@ -192,7 +192,7 @@ def test_perf_really_counts(place: Path, flashbench: Flashbench) -> None:
     (place / "bin" / "perf").symlink_to(perf)
     done = flashbench("profile", CASE, *MINE)
     assert done.returncode == Exit.PASS, done.stderr
-    (subject,) = model.load(place / "p.json").subjects
+    (subject,) = model.read(place / "p.json").subjects
     if "may not count" not in subject.without:
         assert 0 < subject.counters["task-clock"] < 60
         assert subject.counters["seconds"] > 0
@@ -262,7 +262,7 @@ def test_damaged_profiles(tmp_path: Path, change: Callable[[Any], Any], said: st
     path = tmp_path / "p.json"
     path.write_text(json.dumps(change(json.loads(GPU.read_text()))))
     with pytest.raises(InvalidInputError, match=said):
-        model.load(path)
+        model.read(path)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_mistakes_are_refused_before_a_launch(
 
 def test_a_candidate_called_cost_hides_no_cost() -> None:
     """The bottlenecks of the summary have keys of their own."""
-    profile = model.load(GPU)
+    profile = model.read(GPU)
     profile.subjects[0].candidate.name = "cost"
     summary = document(profile).summary
     assert summary["cost"] is None
@@ -303,7 +303,7 @@ def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:
     from flashbench.reports.roofline import profiled
     from flashbench.reports.svg import sheet
 
-    profile = model.load(GPU)
+    profile = model.read(GPU)
     profile.subjects[0].candidate.name = "<script>&"
     line = roofline(profile)
     assert line is not None
@@ -314,7 +314,7 @@ def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:
 
 def test_document_survives_its_file(tmp_path: Path) -> None:
     """Loading returns what was saved."""
-    profile = model.load(GPU)
+    profile = model.read(GPU)
     model.save(profile, tmp_path / "p.json")
-    assert model.load(tmp_path / "p.json") == profile
+    assert model.read(tmp_path / "p.json") == profile
     assert msgspec.json.decode((tmp_path / "p.json").read_bytes())["version"] == 1

@@ -15,7 +15,7 @@ GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 
 @pytest.fixture
 def profile() -> model.CaseProfile:
-    return model.load(GPU)
+    return model.read(GPU)
 
 
 def drawn(profile: model.CaseProfile) -> Roofline:

@@ -30,7 +30,7 @@ from flashbench.reports.figure import (
 from flashbench.reports.speedups import against, by_shape, judged
 from flashbench.reports.svg import DARK, LIGHT, SHAPES, WIDTH, panel_svg, sheet
 from flashbench.reports.times import families, scaling
-from flashbench.run_reader import load_read_only
+from flashbench.run_reader import read_for_analysis
 from flashbench.runfile import RunFile
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -58,7 +58,7 @@ def test_ticks_lie_on_the_axis(numbers: list[float]) -> None:
 )
 def test_speedups_name_every_case(name: str, series: tuple[str, ...], title: str) -> None:
     """Rows are shapes; what is marked side by side is in the legend, the rest in the title."""
-    report = report_one(load_read_only(RESULTS / f"{name}.json"))
+    report = report_one(read_for_analysis(RESULTS / f"{name}.json"))
     figure = by_shape(judged(report), against(report))
     assert (figure.series, figure.panels[0].title) == (series, title)
     said = [
@@ -72,7 +72,7 @@ def test_speedups_name_every_case(name: str, series: tuple[str, ...], title: str
 
 def test_a_part_of_a_group_says_whose_mean_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean is that of all rows, whichever of them the panel shows."""
-    report = report_one(load_read_only(RESULTS / "cpu.json"))
+    report = report_one(read_for_analysis(RESULTS / "cpu.json"))
     whole = by_shape(judged(report), "SDPA").panels
     assert not any(" of all " in panel.x.label for panel in whole)
     monkeypatch.setattr("flashbench.reports.speedups._ROWS", 1)

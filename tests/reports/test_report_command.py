@@ -20,7 +20,7 @@ from flashbench.report import report_one
 from flashbench.reports.chapter import chapter
 from flashbench.reports.folder import file_names
 from flashbench.reports.side_by_side import side_by_side
-from flashbench.runfile import Ceilings, Result, RunFile, load, save
+from flashbench.runfile import Ceilings, Result, RunFile, read, save
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
@@ -153,12 +153,12 @@ def test_run_files_stand_side_by_side(tmp_path: Path) -> None:
     ]
     assert "a (Test CPU with 2 threads)</li>" in together
     assert "other (Other CPU with 2 threads)</li>" in together
-    shared = {case.id for case in load(GOLDEN / "a.json").cases} & {case.id for case in run.cases}
+    shared = {case.id for case in read(GOLDEN / "a.json").cases} & {case.id for case in run.cases}
     assert shared
     drawn = re.findall(r"<title>(b\S+): [\d.]+ \[", together)
     assert sorted(drawn) == sorted([*shared, *shared])
     assert 'id="together' not in forks.run(("report", "other.json"), tmp_path).stdout
-    two_candidates = load(GOLDEN.parents[1] / "results" / "h200-fa4.json")
+    two_candidates = read(GOLDEN.parents[1] / "results" / "h200-fa4.json")
     files = [("fa4", report_one(two_candidates)), ("other", report_one(run))]
     assert side_by_side(files).figure is None
     done = forks.run(("report", GOLDEN / "a.json", GOLDEN / "gpu.json"), tmp_path)
@@ -226,7 +226,7 @@ def test_paper_draws_the_intervals_that_are_known(name: str, intervals: int) -> 
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     from flashbench.reports.paper import sheet
 
-    found = chapter(name, load(GOLDEN / f"{name}.json")).figures[0]
+    found = chapter(name, read(GOLDEN / f"{name}.json")).figures[0]
     lines = [lines for axes in sheet(found).axes for lines in axes.collections]
     assert sum(len(one.get_paths()) for one in lines) == intervals
 
@@ -282,7 +282,7 @@ def test_measured_roofs_are_drawn(tmp_path: Path) -> None:
     ]
     for name, ceilings in (("peaks", [*others, PEAKS]), ("others", others)):
         (tmp_path / f"{name}.json").write_bytes(msgspec.json.encode({"ceilings": ceilings}))
-    run = load(GOLDEN / "a.json")
+    run = read(GOLDEN / "a.json")
     run.ceilings = [PEAKS]
     save(run, tmp_path / "with.json")
     for arguments in ((GOLDEN / "a.json", "--roofs", "peaks.json"), ("with.json",)):
@@ -309,7 +309,7 @@ def test_measured_roofs_are_drawn(tmp_path: Path) -> None:
 def test_roofs_beside_a_run_file_are_drawn(tmp_path: Path) -> None:
     """Those of a machine profile in its folder, and the figure says that they are not the file's;
     another program's machine.json is none."""
-    save(load(GOLDEN / "a.json"), tmp_path / "run.json")
+    save(read(GOLDEN / "a.json"), tmp_path / "run.json")
     beside = tmp_path / "machine.json"
     beside.write_text('{"machine": "box", "version": 1}')  # asv's
     assert "No roof for cpu fp16, fp32" in forks.run(("report", "run.json"), tmp_path).stdout

@@ -101,7 +101,7 @@ def assert_told_apart(
 
 def assert_paired(file: Path, waits: int = 1) -> None:
     """Both revisions ran their own code, which waits so often, in paired processes."""
-    run = runfile.load(file)
+    run = runfile.read(file)
     assert run.settings.processes == "paired"
     data = launch_data(run)
     own = [candidate.name for candidate in run.candidates if not candidate.baseline]
@@ -272,7 +272,7 @@ def test_a_crash_is_the_revisions_own(flashbench: Command, tmp_path: Path) -> No
     assert "exit status 3" in done.stdout
     more = ["--launches", "3", "--resume", file]
     flashbench(repository, "compare", "fast", "slow", *more)
-    run = runfile.load(Path(file))
+    run = runfile.read(Path(file))
     assert run.settings.processes == "paired"
     assert len(run.launches) >= 2
     for launch in run.launches:
@@ -287,7 +287,7 @@ def test_backfill(flashbench: Command, registered: Repository, tmp_path: Path) -
         registered, "backfill", "fast", "between", "slow", *FAST, "--launches", "1", "-o", str(file)
     )
     assert done.returncode == 0, done.stderr
-    run = runfile.load(file)
+    run = runfile.read(file)
     assert run.settings.processes == "paired"
     own = [candidate.name for candidate in run.candidates if not candidate.baseline]
     assert sorted(c.beside for c in run.candidates if c.baseline) == sorted(own)
@@ -301,7 +301,7 @@ def test_backfill(flashbench: Command, registered: Repository, tmp_path: Path) -
         registered, "backfill", "fast", "between", "slow", *FAST, "--launches", "2", "-o", str(file)
     )
     assert again.returncode == 0, again.stderr
-    assert len(runfile.load(file).launches) == 2
+    assert len(runfile.read(file).launches) == 2
     assert "cannot hold" not in again.stderr
 
 
@@ -315,7 +315,7 @@ def test_bisect(flashbench: Command, registered: Repository) -> None:
     assert registered.git("rev-parse", "slow") in done.stdout
     files = list((registered.root.parent / "cache").rglob("bisect/*/*.json"))
     assert files
-    assert {runfile.load(file).settings.processes for file in files} == {"paired"}
+    assert {runfile.read(file).settings.processes for file in files} == {"paired"}
 
 
 def test_a_failure_is_told_as_what_it_is(flashbench: Command, tmp_path: Path) -> None:

@@ -153,4 +153,4 @@ def test_damaged_files_are_refused(tmp_path: Path, damage: str) -> None:
         text[: len(text) // 2] if name == damage else text.replace(name, f'{damage},"x"', 1)
     )
     with pytest.raises(InvalidInputError, match=str(path)):
-        suite_file.load(path)
+        suite_file.read(path)

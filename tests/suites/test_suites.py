@@ -186,7 +186,7 @@ def test_setup_cache_runs_once_a_revision_and_asv_keeps_its_own(
     assert (project.root.parent / "made").read_text() == "xx"
     assert (project.root / "pkg/.asv/results/mine.json").read_text() == "{}"
     assert project.git("status", "--porcelain").strip() == ""
-    launches = suite_file.load(measured[1]).launches
+    launches = suite_file.read(measured[1]).launches
     assert [launch.index for launch in launches] == list(range(len(launches)))
     assert max(len(launch.results) for launch in launches[2:]) <= 5  # what fails twice is given up
 
@@ -236,11 +236,11 @@ def test_an_interrupt_keeps_the_launches(project: Repository) -> None:
     _, said = command.communicate()
     assert command.returncode == Exit.NOT_MEASURED
     assert f"--run-file '{path}'; the verdicts so far: flashbench compare '{path}'" in said
-    kept = suite_file.load(path).launches
+    kept = suite_file.read(path).launches
     assert f"{path}: {len(kept)} launches, " in said
     before = kept[0]
     assert compare(project, *asked, "--launches", 2).returncode == Exit.UNDECIDED
-    assert suite_file.load(path).launches[0] == before
+    assert suite_file.read(path).launches[0] == before
 
 
 def test_pytest_benchmarks_are_measured_in_pairs_of_processes(project: Repository) -> None:
@@ -252,7 +252,7 @@ def test_pytest_benchmarks_are_measured_in_pairs_of_processes(project: Repositor
     assert done.returncode == Exit.UNDECIDED, done.stderr
     rows = {row["case"]: row for row in json.loads(done.stdout)["rows"]}
     assert list(rows) == ["tests/bench.py::test_work", "tests/bench.py::test_wrong"]
-    passes = suite_file.load(path).launches[1].results[0]
+    passes = suite_file.read(path).launches[1].results[0]
     assert (len(passes.a), len(passes.b)) == (2, 2)
     assert rows["tests/bench.py::test_work"]["speedup"] < 0.7
 

@@ -12,7 +12,7 @@ from flashbench.history import commit_record
 from flashbench.history.axis import axis
 from flashbench.history.changes import FoundChanges
 from flashbench.history.folder import machine_folders
-from flashbench.history.load import load
+from flashbench.history.read import read
 from flashbench.history.report import HistoryReport
 from flashbench.revisions import ledger
 from flashbench.site.gather import gather
@@ -34,7 +34,7 @@ def test_series_have_their_control_and_ratio(project) -> None:
 
     Where the files kept no ratio by launch, it is that of the medians, and tables say so."""
     root, commits = project
-    history = load(root / "results", axis(root))
+    history = read(root / "results", axis(root))
     assert [one.id for one in history.commits] == commits
     assert [(one.case, one.candidate) for one in history.series] == [
         (case, name) for case in CASES for name in ("flashbench", "sdpa")
@@ -56,7 +56,7 @@ def test_series_have_their_control_and_ratio(project) -> None:
         content = json.loads(path.read_text())
         del content["results"]["cpu.Ratio.track_ratio"]
         path.write_text(json.dumps(content))
-    without = load(root / "results", axis(root))
+    without = read(root / "results", axis(root))
     unpaired = without.series[0]
     assert unpaired.of_medians
     assert unpaired.control is not None
@@ -89,15 +89,15 @@ def test_merges_stand_for_what_they_merged(tmp_path: Path) -> None:
             parent in {earlier.id for earlier in everything[:place]} for parent in one.parents
         )
     measure(tmp_path / "results", [aside, "e" * 40], lambda index, case: 1.0)
-    hint = load(tmp_path / "results", line).off_axis_hint
+    hint = read(tmp_path / "results", line).off_axis_hint
     assert hint == "; 1 on merged branches, which --all-parents shows"
-    assert load(tmp_path / "results", everything).off_axis_hint == ""
+    assert read(tmp_path / "results", everything).off_axis_hint == ""
 
 
 def test_commits_of_other_lines_are_told_apart(project) -> None:
     """Results of a commit that the axis does not have are counted, not drawn."""
     root, commits = project
-    history = load(root / "results", axis(root, commits[3]))
+    history = read(root / "results", axis(root, commits[3]))
     assert set(history.off_axis) == set(commits[4:])
     assert history.series[0].points.commit.tolist() == [0, 1, 3]
 
@@ -119,7 +119,7 @@ def test_reasons_of_failed_builds_are_gaps(project) -> None:
     path.write_text(json.dumps(kept))
     (result,) = (root / "results" / "box").glob(f"{commits[4][:8]}-*.json")
     result.unlink()
-    history = load(root / "results", axis(root), failed={commits[4]: "link error: no symbol x"})
+    history = read(root / "results", axis(root), failed={commits[4]: "link error: no symbol x"})
     first, second = history.gaps
     assert (first.commit, first.machine, first.status) == (2, "box", "missing header")
     assert first.reason == "no build_config.h"
@@ -154,16 +154,16 @@ def test_what_a_machine_has_measured_is_no_gap_there(project) -> None:
     root, commits = project
     told = {commits[1]: "compile error: no avx512", commits[2]: "link error: no symbol x"}
     results = root / "results"
-    (gap,) = load(results, axis(root), failed=told).gaps
+    (gap,) = read(results, axis(root), failed=told).gaps
     assert (gap.commit, gap.machine) == (2, "")
     (path,) = (results / "box").glob(f"{commits[0][:8]}-*.json")
     (results / "old").mkdir()
     path.rename(results / "old" / path.name)
-    first, second = load(results, axis(root), failed=told).gaps
+    first, second = read(results, axis(root), failed=told).gaps
     assert (first.commit, first.machine, first.status) == (1, "old", "compile error")
     assert first.reason == "no avx512"
     assert (second.commit, second.machine) == (2, "")
-    assert not load(results, axis(root), failed={commits[1]: "link error"}, machine="box").gaps
+    assert not read(results, axis(root), failed={commits[1]: "link error"}, machine="box").gaps
 
 
 def test_a_failure_is_told_once_on_the_site(project, tmp_path, monkeypatch) -> None:
@@ -221,7 +221,7 @@ def test_failed_and_skipped_results_are_told_apart(tmp_path: Path) -> None:
     values = row([["a", "b", "c"]], [[1.0], [2.0], [3.0]])
     values[0] = [1.0, None, float("nan")]
     write_result(tmp_path / "results", commit, {"bench.track_size": values})
-    history = load(tmp_path / "results", axis(tmp_path))
+    history = read(tmp_path / "results", axis(tmp_path))
     assert [one.points.value.tolist() for one in history.series] == [[1.0], [], []]
     assert [one.failed.tolist() for one in history.series] == [[], [0], []]
     assert [one.name for one in history.series] == [f"bench.track_size({x})" for x in "abc"]
@@ -238,12 +238,12 @@ def test_the_version_of_the_benchmark_decides(tmp_path: Path) -> None:
         write_result(tmp_path / "results", commit, {"bench.time_it": values})
     described = {"bench.time_it": {"unit": "seconds", "version": "1"}, "version": 2}
     (tmp_path / "results" / "benchmarks.json").write_text(json.dumps(described))
-    history = load(tmp_path / "results", axis(tmp_path))
+    history = read(tmp_path / "results", axis(tmp_path))
     assert history.series[0].points.commit.tolist() == [0]
     assert history.series[0].unit == "seconds"
     assert any("other versions" in note for note in history.notes)
     (tmp_path / "results" / "benchmarks.json").unlink()
-    assert load(tmp_path / "results", axis(tmp_path)).series[0].points.commit.tolist() == [1]
+    assert read(tmp_path / "results", axis(tmp_path)).series[0].points.commit.tolist() == [1]
 
 
 DAMAGE = {
@@ -272,7 +272,7 @@ def test_a_damaged_file_hides_no_other(project, kind: str) -> None:
     elif kind == "endless parameters":
         values[0], values[1] = None, [["'x'"] * 1000] * 6
     path.write_bytes(DAMAGE[kind] or json.dumps(content).encode())
-    history = load(root / "results", axis(root))
+    history = read(root / "results", axis(root))
     assert history.series[0].points.commit.tolist() == [0, 1, 3, 5]
     (note,) = history.notes
     assert str(path) in note
@@ -282,7 +282,7 @@ def test_where_nothing_is_the_way_out_is_told(tmp_path: Path) -> None:
     """No folder, and no such machine, are errors with the fix."""
     make_repository(tmp_path, ["One"])
     with pytest.raises(InvalidInputError, match="asv run"):
-        load(tmp_path / "results", axis(tmp_path))
+        read(tmp_path / "results", axis(tmp_path))
     (tmp_path / "results" / "box").mkdir(parents=True)
     with pytest.raises(InvalidInputError, match="there is box"):
-        load(tmp_path / "results", axis(tmp_path), machine="other")
+        read(tmp_path / "results", axis(tmp_path), machine="other")

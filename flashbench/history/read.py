@@ -27,7 +27,7 @@ from flashbench.history.series import Collected, SeriesKey, series_of
 from flashbench.revisions.commits import Commit
 
 
-def load(
+def read(
     results: Path,
     commits: Sequence[Commit],
     *,
