@@ -3,40 +3,19 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import msgspec
-
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damage import UNREADABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
-from flashbench.history import asv_result, names
+from flashbench.history import asv_result, asv_row, names
+from flashbench.history.asv_row import AsvCell
 from flashbench.history.model import Machine
 from flashbench.history.read_cache import ReadCache, key_of
 from flashbench.inputs import reason
-from flashbench.other_tools import untrusted_json
+from flashbench.other_tools import asv_folder, untrusted_json
+from flashbench.other_tools.asv_file import Decoder, damaged
+from flashbench.other_tools.asv_folder import Benchmark
 from flashbench.parallel import spread
 
 _MANY = 100  # files from which parallel processes pay
-
-
-class Benchmark(msgspec.Struct, kw_only=True):
-    """A benchmark's entry in benchmarks.json."""
-
-    unit: str = ""
-    version: str = ""
-    param_names: list[str] = msgspec.field(default_factory=list)
-
-
-class _MachineFile(msgspec.Struct, kw_only=True):
-    cpu: str = ""
-    gpu: str = ""
-    os: str = ""
-    ram: str = ""
-
-
-_MACHINE = msgspec.json.Decoder(_MachineFile)
-_BENCHMARKS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_BENCHMARK = msgspec.json.Decoder(Benchmark)
-
-
 _FIX = "measure one with `asv run`, or keep run files with `flashbench record`"
 
 
@@ -115,19 +94,18 @@ def _decoded(paths: list[Path], cache: ReadCache | None) -> list[asv_result.Resu
 
 def machine_of(folder: Path, notes: list[str]) -> Machine:
     """The machine that machine.json describes."""
-    path = folder / "machine.json"
-    found = _MachineFile()
+    path, found = folder / "machine.json", asv_folder.MachineFile()
     if path.is_file():
         try:
-            found = _MACHINE.decode(untrusted_json.content(path))
-        except (InvalidInputError, *UNREADABLE) as error:
-            notes.append(f"{path}: damaged asv machine file: {damage(error)}")
+            found = asv_folder.read_machine(path)
+        except InvalidInputError as error:
+            notes.append(str(error))
     return Machine(folder.name, found.cpu, found.gpu, found.os, found.ram)
 
 
-def read_benchmarks(results: Path, notes: list[str]) -> dict[str, Benchmark]:
+def benchmarks_of(results: Path, notes: list[str]) -> dict[str, Benchmark]:
     """The entries of benchmarks.json by name, and our own benchmarks without it."""
-    found = {
+    ours = {
         name: Benchmark(
             unit=parts.unit,
             version=names.VERSION,
@@ -137,17 +115,36 @@ def read_benchmarks(results: Path, notes: list[str]) -> dict[str, Benchmark]:
     }
     path = results / "benchmarks.json"
     if not path.is_file():
-        return found
+        return ours
     try:
-        content = _BENCHMARKS.decode(untrusted_json.content(path))
-    except (InvalidInputError, *UNREADABLE) as error:
-        notes.append(f"{path}: damaged asv benchmarks file: {damage(error)}")
-        return found
-    for name, value in content.items():
-        if name == "version" or name in names.OURS:
+        found, damaged = asv_folder.read_benchmarks(path)
+    except InvalidInputError as error:
+        notes.append(str(error))
+        return ours
+    notes += damaged
+    return found | ours
+
+
+def cells_at(
+    folder: Path, commit: str, environment: str
+) -> dict[str, dict[tuple[str, ...], AsvCell]]:
+    """The cells of our benchmarks in a commit's result files; of duplicates, the later counts.
+
+    folder: of the machine. Raises InvalidInputError.
+    """
+    found: dict[str, dict[tuple[str, ...], AsvCell]] = {}
+    decoder = Decoder()
+    for path in sorted(folder.glob(f"{commit[:8]}*.json")):
+        file = decoder.decode(untrusted_json.content(path), path)
+        if file.commit != commit:
             continue
         try:
-            found[name] = _BENCHMARK.decode(value)
+            for row in file.rows:
+                name = row.benchmark
+                if name not in names.OURS:
+                    continue
+                if names.environment(file.environment, name) == environment:
+                    found.setdefault(name, {}).update(asv_row.cells_of(row))
         except UNREADABLE as error:
-            notes.append(f"{path}: damaged asv benchmarks file: {name!r}: {damage(error)}")
+            raise damaged(path, error) from None
     return found

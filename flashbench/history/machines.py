@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
-from flashbench.damage import damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
-from flashbench.other_tools import untrusted_json
+from flashbench.other_tools.asv_folder import machine_object
 from flashbench.runfile import Environment
 
 REGISTERED = "~/.asv-machine.json"
@@ -75,7 +74,7 @@ def require_same(
     """Raise InvalidInputError if `describe` would, before anything is measured here."""
     place = results / choose(machine, environment.hostname, name).name
     if (path := place / "machine.json").exists():
-        _compare(read_object(path, "asv machine file"), place, environment, name)
+        _compare(machine_object(path), place, environment, name)
 
 
 def describe(place: Path, environment: Environment, name: str) -> _Description:
@@ -84,7 +83,7 @@ def describe(place: Path, environment: Environment, name: str) -> _Description:
     path, registered = place / "machine.json", _registered().get(place.name)
     gpu = {"gpu": environment.gpu} if environment.gpu else {}
     if path.exists():
-        known = read_object(path, "asv machine file")
+        known = machine_object(path)
         _compare(known, place, environment, name)
         if gpu and not known.get("gpu"):  # its CPU was measured first
             known |= gpu
@@ -106,24 +105,13 @@ def describe(place: Path, environment: Environment, name: str) -> _Description:
     return registered or {key: known[key] for key in _PARAMS if isinstance(known.get(key), str)}
 
 
-def read_object(path: Path, kind: str) -> dict[str, Any]:
-    """Read a JSON object written by asv. Raises InvalidInputError."""
-    try:
-        content = untrusted_json.parse(path)
-    except ValueError as error:
-        raise InvalidInputError(f"{path}: damaged {kind}: {damage(error)}; move it away") from None
-    if not isinstance(content, dict):
-        raise InvalidInputError(f"{path}: damaged {kind}: no object; move it away")
-    return content
-
-
 def _registered() -> dict[str, dict[str, str]]:
     """This user's asv machines, by name."""
     path = Path(REGISTERED).expanduser()
     if not path.is_file():
         return {}
     found = {}
-    for key, value in read_object(path, "asv machine file").items():
+    for key, value in machine_object(path).items():
         if isinstance(value, dict):
             # Unchanged, as asv copies it into results.
             entry = {"machine": key} | {k: v for k, v in value.items() if isinstance(v, str)}

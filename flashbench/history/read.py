@@ -13,10 +13,9 @@ from flashbench.cost.spent import Spent
 from flashbench.history import names
 from flashbench.history.controls import with_controls
 from flashbench.history.folder import (
-    Benchmark,
+    benchmarks_of,
     machine_folders,
     machine_of,
-    read_benchmarks,
     read_files,
     result_files,
 )
@@ -24,6 +23,7 @@ from flashbench.history.gaps import find_gaps
 from flashbench.history.model import History, Machine
 from flashbench.history.read_cache import ReadCache
 from flashbench.history.series import Collected, SeriesKey, series_of
+from flashbench.other_tools.asv_folder import Benchmark
 from flashbench.revisions.commits import Commit
 
 
@@ -46,7 +46,7 @@ def read(
     index = {commit.id: place for place, commit in enumerate(commits)}
     folders = machine_folders(results, machine)
     notes: list[str] = []
-    described = read_benchmarks(results, notes)
+    described = benchmarks_of(results, notes)
     collected: dict[SeriesKey, Collected] = defaultdict(Collected)
     off_axis: dict[str, None] = {}
     machines = {folder.name: machine_of(folder, notes) for folder in folders}

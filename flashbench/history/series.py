@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from flashbench import operations
 from flashbench.arrays import BoolArray, FloatArray, IntArray
 from flashbench.history import asv_result, names
-from flashbench.history.folder import Benchmark
 from flashbench.history.model import Points, Series
 from flashbench.other_tools.asv_file import Params
+from flashbench.other_tools.asv_folder import Benchmark
 from flashbench.other_tools.benchmarks import SECONDS, find_case
 from flashbench.run_validation import MAX_SECONDS, MIN_SECONDS
 

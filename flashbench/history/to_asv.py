@@ -25,7 +25,7 @@ from flashbench.history.commit_record import machine_path
 from flashbench.history.owners import owners
 from flashbench.launches import LaunchData, baseline_index, launch_data
 from flashbench.metric import METRICS
-from flashbench.other_tools import untrusted_json
+from flashbench.other_tools import asv_folder, untrusted_json
 from flashbench.other_tools.asv_file import ASV_VERSION, Decoder, damaged
 from flashbench.revisions import git
 from flashbench.revisions.commits import seconds_of
@@ -218,7 +218,7 @@ def _describe_benchmarks(results: Path, new: list[Tables]) -> None:
     path = results / "benchmarks.json"
     known: dict[str, Any] = {"version": ASV_VERSION}
     if path.exists():
-        known = machines.read_object(path, "asv benchmarks file")
+        known = asv_folder.benchmarks_object(path)
     before = json.dumps(known, sort_keys=True)
     for tables_ in new:
         for benchmark, cells in tables_.items():

@@ -11,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damage import UNREADABLE
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure
-from flashbench.other_tools import detect
 from flashbench.other_tools.asv_file import ASV_VERSION, AsvRow, damaged, of_json
+from flashbench.other_tools.asv_folder import read_benchmarks
 from flashbench.other_tools.benchmarks import (
     NO_SAMPLES,
     NOT_STATED,
@@ -30,14 +29,9 @@ from flashbench.other_tools.benchmarks import (
     impossible,
     with_control,
 )
-from flashbench.other_tools.untrusted_json import parse, typed
 
 NO_LAUNCHES = "asv does not record which process took a sample: a file is one launch"
 _PREFIXES = {"time": SECONDS, "timeraw": SECONDS, "mem": "bytes", "peakmem": "bytes"}
-
-
-class _Benchmark(msgspec.Struct, kw_only=True):
-    unit: str = NOT_STATED
 
 
 def read(path: Path, content: dict[str, Any]) -> BenchmarkSet:
@@ -130,19 +124,13 @@ def _units(path: Path) -> dict[str, str]:
 
     Raises InvalidInputError if it is damaged.
     """
-    found: dict[str, str] = {}
     beside = path.absolute().parent.parent / "benchmarks.json"
-    if beside.is_file():
-        try:
-            content = parse(beside)
-        except ValueError as error:
-            raise InvalidInputError(f"{beside}: not JSON, or cut short ({damage(error)})") from None
-        if detect.kind_of(content) is detect.Kind.ASV_OTHER:
-            for name, value in content.items():
-                if isinstance(value, dict):  # the file's version, beside the benchmarks
-                    place = f"{beside}: damaged asv benchmarks file: {name!r}"
-                    found[name] = typed(value, _Benchmark, place).unit
-    return found
+    if not beside.is_file():
+        return {}
+    found, damaged = read_benchmarks(beside)
+    if damaged:
+        raise InvalidInputError(damaged[0])
+    return {name: one.unit for name, one in found.items()}
 
 
 def _text(value: object) -> str:

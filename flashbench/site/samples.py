@@ -11,13 +11,11 @@ import numpy as np
 
 from flashbench import defaults
 from flashbench import machine as machine_profile
-from flashbench.damage import UNREADABLE
-from flashbench.history import asv_row, commit_record, names
+from flashbench.history import commit_record, names
 from flashbench.history.asv_row import AsvCell
+from flashbench.history.folder import cells_at
 from flashbench.history.model import History, Machine, Series
 from flashbench.metric import DEFAULT_METRIC
-from flashbench.other_tools import untrusted_json as documents
-from flashbench.other_tools.asv_file import Decoder, damaged
 from flashbench.other_tools.benchmarks import (
     SECONDS,
     BenchmarkSet,
@@ -72,7 +70,7 @@ def from_results(
     """The verdicts from the samples in asv's result file; None if it has too little. peaks:
     measured rates of the machine, those that count first."""
     commit = history.commits[place.commit]
-    kept = _cells(results / machine.name, commit.id, place.environment)
+    kept = cells_at(results / machine.name, commit.id, place.environment)
     metric = DEFAULT_METRIC[device]
     times, ratios = (
         kept.get(str(names.Name(device, metric, quantity)), {})
@@ -121,28 +119,6 @@ def measured_roofs(results: Path, machine: str) -> list[Ceilings]:
     InvalidInputError."""
     kept = machine_profile.read(commit_record.machine_path(results, machine)).ceilings
     return [one for one in reversed(kept) if possible_peaks(one)]
-
-
-def _cells(
-    folder: Path, commit: str, environment: str
-) -> dict[str, dict[tuple[str, ...], AsvCell]]:
-    """The cells of our benchmarks in a commit's result files; of duplicates, the later counts."""
-    found: dict[str, dict[tuple[str, ...], AsvCell]] = {}
-    decoder = Decoder()
-    for path in sorted(folder.glob(f"{commit[:8]}*.json")):
-        file = decoder.decode(documents.content(path), path)
-        if file.commit != commit:
-            continue
-        try:
-            for row in file.rows:
-                name = row.benchmark
-                if name not in names.OURS:
-                    continue
-                if names.environment(file.environment, name) == environment:
-                    found.setdefault(name, {}).update(asv_row.cells_of(row))
-        except UNREADABLE as error:
-            raise damaged(path, error) from None
-    return found
 
 
 def _launches(cell: AsvCell) -> Launches:
