@@ -55,7 +55,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
     project = read(Path.cwd())
     repository = project.repository
     here = ledger.digest(toolchain.describe(recipe_of(project).variables))
-    known = {tried.commit: tried for tried in ledger.everything(cache, repository)}
+    known = {outcome.commit: outcome for outcome in ledger.everything(cache, repository)}
     if revisions:
         first_parent = options["first_parent"]
         chosen = [
@@ -77,7 +77,7 @@ def command(revisions: tuple[str, ...], **options: Any) -> int:
         if name in commits
     ]
     if options["failed"]:
-        rows = [row for row in rows if row.tried is not None and row.tried.status != "built"]
+        rows = [row for row in rows if row.outcome is not None and row.outcome.status != "built"]
     deliver(
         builds.document(
             f"builds of {repository.name}",

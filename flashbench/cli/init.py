@@ -41,7 +41,7 @@ def command(wanted: str | None) -> int:
     from flashbench.init.attention_functions import functions
     from flashbench.init.build_system import build_of, has_asv
     from flashbench.init.steps import finish, measurable, tell_outcome
-    from flashbench.init.trial import Trial, complete, tried
+    from flashbench.init.trial import Trial, build_and_check, complete
     from flashbench.preflight.source.tree import read_tree
     from flashbench.revisions import git
     from flashbench.revisions.check import Checker
@@ -49,7 +49,7 @@ def command(wanted: str | None) -> int:
     root = git.root_of(Path.cwd())
     if _has_settings(root, wanted):
         with Checker() as checker:
-            there = tried(root, "WORKTREE", checker)
+            there = build_and_check(root, "WORKTREE", checker)
             tell_outcome("WORKTREE", there, _say)
             if there.status == "built":
                 complete(root, there)

@@ -76,13 +76,13 @@ class Trial:
 
     def _measurable(self) -> Built:
         self.write({})
-        first = tried(self.root, WORKTREE, self.checker)
+        first = build_and_check(self.root, WORKTREE, self.checker)
         layout: dict[str, list[str] | str] = {}
         found = first
         if first.status == "wrong result" and self.function.module:
             layout = {"layout": "bshd"}
             self.write(layout, transposed=True)
-            found = tried(self.root, WORKTREE, self.checker)
+            found = build_and_check(self.root, WORKTREE, self.checker)
         if found.status != "built":
             self.write_for_an_edit()
             return first
@@ -106,12 +106,12 @@ class Trial:
 def at(root: Path, text: str, checker: Checker) -> Built | None:
     """A commit, built and checked; None if there is none."""
     try:
-        return tried(root, text, checker)
+        return build_and_check(root, text, checker)
     except InvalidInputError:
         return None
 
 
-def tried(root: Path, text: str, checker: Checker) -> Built:
+def build_and_check(root: Path, text: str, checker: Checker) -> Built:
     """A revision, built and checked by the settings of the working tree."""
     project = read(root)
     revision = resolve(project.repository, text)

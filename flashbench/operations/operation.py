@@ -188,7 +188,7 @@ class Operation:
         """Exponentials that the definition needs."""
         return 0
 
-    def tried(self) -> Sequence[Sizes]:
+    def small_shapes(self) -> Sequence[Sizes]:
         """Small shapes to check a callable on, the first of them that it accepts."""
         return self.preset("tiny")
 

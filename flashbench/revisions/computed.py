@@ -57,4 +57,6 @@ def shapes(operation: operations.Operation, cases: ProjectCases) -> list[operati
     found = [one for name in cases.preset for one in operation.preset(name)]
     found += [one for text in cases.shape for one in operation.parse(text)]
     options = operation.requested(cases.causal or "both", cases.layout or LAYOUTS[0])[0]
-    return sorted(found, key=lambda one: operation.flops(one, options)) or list(operation.tried())
+    return sorted(found, key=lambda one: operation.flops(one, options)) or list(
+        operation.small_shapes()
+    )

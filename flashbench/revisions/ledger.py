@@ -31,7 +31,7 @@ class RevisionOutcome(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=T
     build: str  # the build's key
     toolchain: str  # digest of the toolchain it was built with; empty if unknown
     seconds: float = 0.0  # of the build, even if it was made for another commit
-    tried: str = ""  # ISO 8601, UTC
+    when: str = msgspec.field(default="", name="tried")  # ISO 8601, UTC
     notes: tuple[str, ...] = ()
     checked: str = ""  # the cases on which it is correct; unknown in older records
 
@@ -44,32 +44,34 @@ class RevisionOutcome(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=T
 _OUTCOME = msgspec.json.Decoder(RevisionOutcome)
 
 
-def record(cache: Path, repository: Path, tried: RevisionOutcome) -> None:
+def record(cache: Path, repository: Path, outcome: RevisionOutcome) -> None:
     """Store it, unless the same build was checked further before. Raises OSError."""
-    path = _directory(cache, repository) / f"{tried.commit}.json"
+    path = _directory(cache, repository) / f"{outcome.commit}.json"
     known = _read(path)
-    if known is not None and (known.build, known.toolchain) == (tried.build, tried.toolchain):
-        further = STAGES.index(known.stage) - STAGES.index(tried.stage)
-        same = msgspec.structs.replace(known, tried=tried.tried, stage=tried.stage) == tried
-        if (same and further >= 0) or (further > 0 and tried.status == "built"):
+    if known is not None and (known.build, known.toolchain) == (outcome.build, outcome.toolchain):
+        further = STAGES.index(known.stage) - STAGES.index(outcome.stage)
+        same = msgspec.structs.replace(known, when=outcome.when, stage=outcome.stage) == outcome
+        if (same and further >= 0) or (further > 0 and outcome.status == "built"):
             return
-    replace_file(path, msgspec.json.encode(tried))
+    replace_file(path, msgspec.json.encode(outcome))
 
 
 def everything(cache: Path, repository: Path) -> Iterator[RevisionOutcome]:
     """The outcomes of all tried commits of the repository, unordered."""
     with contextlib.suppress(OSError):
         for path in sorted(_directory(cache, repository).glob("[0-9a-f]*.json")):
-            if (tried := _read(path)) is not None:
-                yield tried
+            if (outcome := _read(path)) is not None:
+                yield outcome
 
 
 def failures(cache: Path, repository: Path) -> dict[str, str]:
     """Why commits (full hashes) could not be used, in one line each: "missing header: ..."."""
     return {
-        tried.commit: f"{tried.status}: {tried.reason.partition(chr(10))[0]}".removesuffix(": ")
-        for tried in everything(cache, repository)
-        if tried.status not in ("built", "unchecked")
+        outcome.commit: f"{outcome.status}: {outcome.reason.partition(chr(10))[0]}".removesuffix(
+            ": "
+        )
+        for outcome in everything(cache, repository)
+        if outcome.status not in ("built", "unchecked")
     }
 
 

@@ -75,7 +75,7 @@ def prepare(
             )
             began = time.monotonic()
             built = work.run(at_end)
-            if work.tried:
+            if not work.reused:
                 built = replace(built, when=(began, time.monotonic()))
                 _note_seconds(project, built)
         if not revision.worktree and built.kept and not (cases and built.import_root):
@@ -134,7 +134,7 @@ def _outcome(
         build=made.key,
         toolchain=ledger.digest(made.toolchain),
         seconds=made.seconds,
-        tried=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         notes=notes,
         checked=checked,
     )
@@ -185,7 +185,7 @@ class _Preparation:
     exported: Exported | None = None
     notes: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()  # notes that are part of shortcut keys
-    tried: bool = False  # something was built or checked for this call
+    reused: bool = True  # nothing was built or checked for this call
 
     def run(self, at_end: ExitStack) -> Built:
         self._at_end = at_end
@@ -194,7 +194,7 @@ class _Preparation:
             contents = contents_of(self.project, self.revision.commit)
             self.absent = self.notes = lacks(self.project.repository, contents.modules)
         made = self._build(contents)
-        self.tried = not made.reused
+        self.reused = made.reused
         if made.status != "built" or self.stage == "build":
             return self._built(made, ImportRecord(status=made.status, reason=made.reason), None)
         directory = self._import_root(contents, made)
@@ -208,7 +208,7 @@ class _Preparation:
             tree=str(self.project.repository),
             operation=self.computed,
         )
-        self.tried = self.tried or not record.reused
+        self.reused = self.reused and record.reused
         if record.status == "undefined symbol" and not record.reused:
             record = roots.located(directory, record, self._everything(), made)
         return self._built(made, record, directory / "site")
@@ -310,6 +310,6 @@ class _Preparation:
                 library_hash=found.library_hash,
             ),
             import_root=import_root if found.status == "built" else None,
-            reused=not self.tried,
+            reused=self.reused,
             kept=bool(made.directory) and found.kept,
         )

@@ -19,18 +19,18 @@ _OF_TRIED = ("checked", "seconds", "build", "reason", "right_on", "toolchain", "
 
 @dataclass(frozen=True)
 class BuildRow:
-    """One revision. label: its name for readers; tried: None if nothing is known; is_current:
+    """One revision. label: its name for readers; outcome: None if nothing is known; is_current:
     whether it was tried with the current toolchain."""
 
     label: str
     subject: str
-    tried: RevisionOutcome | None
+    outcome: RevisionOutcome | None
     is_current: bool = True
 
 
 def document(title: str, rows: Sequence[BuildRow], footer: Sequence[str] = ()) -> Document:
     """One row per revision, in the given order; each reason appears once, below."""
-    counts = Counter(row.tried.status if row.tried else NOT_TRIED for row in rows)
+    counts = Counter(row.outcome.status if row.outcome else NOT_TRIED for row in rows)
     order = [name for name in (*STATUSES, NOT_TRIED) if counts[name]]
     return Document(
         view="builds",
@@ -67,18 +67,18 @@ def _row(row: BuildRow) -> dict[str, Cell]:
         "commit": Cell(row.label, row.label[:_SHOWN]),
         "subject": cut_cell(row.subject, _SUBJECT),
     }
-    tried = row.tried
-    if tried is None:
+    outcome = row.outcome
+    if outcome is None:
         return cells | dict.fromkeys(_OF_TRIED, NONE) | {"status": text_cell(NOT_TRIED)}
     return cells | {
-        "status": text_cell(tried.status),
-        "checked": text_cell(tried.stage),
-        "seconds": Cell(tried.seconds, f"{tried.seconds:.1f}"),
-        "build": Cell(tried.build, tried.build[:_SHOWN]),
-        "reason": Cell(tried.reason, first_line(tried.reason)),
-        "right_on": text_cell(tried.checked),
+        "status": text_cell(outcome.status),
+        "checked": text_cell(outcome.stage),
+        "seconds": Cell(outcome.seconds, f"{outcome.seconds:.1f}"),
+        "build": Cell(outcome.build, outcome.build[:_SHOWN]),
+        "reason": Cell(outcome.reason, first_line(outcome.reason)),
+        "right_on": text_cell(outcome.checked),
         "toolchain": text_cell("this one" if row.is_current else "another one"),
-        "tried": text_cell(tried.tried),
+        "tried": text_cell(outcome.when),
     }
 
 
@@ -87,17 +87,17 @@ def _notes(rows: Sequence[BuildRow]) -> list[Note]:
     outcomes."""
     labels: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        if row.tried is not None and row.tried.status != "built":
-            reason = first_line(row.tried.reason)
-            labels.setdefault((row.tried.status, reason), []).append(row.label[:_SHOWN])
-        for note in row.tried.notes if row.tried else ():
+        if row.outcome is not None and row.outcome.status != "built":
+            reason = first_line(row.outcome.reason)
+            labels.setdefault((row.outcome.status, reason), []).append(row.label[:_SHOWN])
+        for note in row.outcome.notes if row.outcome else ():
             labels.setdefault(("lacks", note), []).append(row.label[:_SHOWN])
     found = [
         Note(code, f"{names[0]}{frame.more(names)}: {reason}")
         for (code, reason), names in labels.items()
     ]
-    found += _of_checks([row.tried for row in rows if row.tried is not None])
-    old = sum(row.tried is not None and not row.is_current for row in rows)
+    found += _of_checks([row.outcome for row in rows if row.outcome is not None])
+    old = sum(row.outcome is not None and not row.is_current for row in rows)
     if old:
         found.append(
             Note(
@@ -110,12 +110,14 @@ def _notes(rows: Sequence[BuildRow]) -> list[Note]:
 
 def _of_checks(known: Sequence[RevisionOutcome]) -> list[Note]:
     """The cases with correct results, and what is unknown about them."""
-    right = [tried for tried in known if tried.stage == "correct" and tried.status == "built"]
+    right = [
+        outcome for outcome in known if outcome.stage == "correct" and outcome.status == "built"
+    ]
     found = [
         Note("right-on", f"{count} of {len(known)}: {cases}")
-        for cases, count in Counter(tried.checked for tried in right if tried.checked).items()
+        for cases, count in Counter(outcome.checked for outcome in right if outcome.checked).items()
     ]
-    if unknown := sum(not tried.checked for tried in right):
+    if unknown := sum(not outcome.checked for outcome in right):
         found.append(
             Note(
                 "not-told",
@@ -123,7 +125,7 @@ def _of_checks(known: Sequence[RevisionOutcome]) -> list[Note]:
                 "as correct; run `flashbench build` again",
             )
         )
-    if unchecked := sum(tried.status == "unchecked" for tried in known):
+    if unchecked := sum(outcome.status == "unchecked" for outcome in known):
         found.append(
             Note(
                 "unchecked",

@@ -29,7 +29,7 @@ def test_failures_are_one_line_each(tmp_path: Path) -> None:
 def test_known_is_not_written_again(tmp_path: Path) -> None:
     """An earlier outcome at the same or a later stage stays, even on a full disk."""
     commit = "a" * 40
-    known = replace(tried(commit, "missing header", "no x.h"), stage="correct", tried="then")
+    known = replace(tried(commit, "missing header", "no x.h"), stage="correct", when="then")
     ledger.record(tmp_path, tmp_path, known)
     ledger.record(tmp_path, tmp_path, tried(commit, "missing header", "no x.h"))
     assert list(ledger.everything(tmp_path, tmp_path)) == [known]

@@ -148,7 +148,7 @@ class AttentionForward(Operation):
     def family(self, case: Case, *, strict: bool) -> tuple[str, ...]:
         return words.family(case, strict=strict)
 
-    def tried(self) -> Sequence[Sizes]:
+    def small_shapes(self) -> Sequence[Sizes]:
         return [Shape(1, 2, 2, length, length, head_dim).sizes for length, head_dim in _TRIED]
 
     def import_ahead(self) -> None:
