@@ -21,6 +21,16 @@ NO_SECOND_DERIVATIVE = (
     "use torch's scaled_dot_product_attention with the MATH backend"
 )
 
+NO_BATCHES = (
+    "flashbench.attention takes no batched tensors (vmap, and what calls it: torch.func.jacrev, "
+    "is_grads_batched); call it once for each, or use torch's scaled_dot_product_attention"
+)
+
+NO_FORWARD_DERIVATIVE = (
+    "flashbench.attention has no forward derivative (jvp, and what calls it: torch.func.jacfwd and "
+    "hessian); use torch's scaled_dot_product_attention with the MATH backend"
+)
+
 
 def are_wanted(*tensors: Tensor) -> bool:
     """Whether torch records gradients, and any of the tensors requires one."""
@@ -40,6 +50,14 @@ def backward(
     """The gradients of q, k and v; tensors: q, k, v, the output and its log-sum-exp."""
     dout = plain("the output's gradient", dout).resolve_neg()
     return kernel_call.backward(tensors, dout, scoring, wanted)
+
+
+def _refuse_batches(*_: Any) -> None:
+    raise ValueError(NO_BATCHES)
+
+
+def _refuse_tangents(ctx: Any, *grad_inputs: Any) -> Any:
+    raise ValueError(NO_FORWARD_DERIVATIVE)
 
 
 class _Attention(torch.autograd.Function):
@@ -89,6 +107,8 @@ class _Transformed(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, out, lse)
 
     backward = _Attention.backward
+    vmap = staticmethod(_refuse_batches)
+    jvp = staticmethod(_refuse_tangents)
 
 
 class _Backward(torch.autograd.Function):
@@ -106,3 +126,6 @@ class _Backward(torch.autograd.Function):
     @staticmethod
     def backward(ctx: FunctionCtx, *_: Tensor) -> None:
         raise RuntimeError(NO_SECOND_DERIVATIVE)
+
+    vmap = staticmethod(_refuse_batches)
+    jvp = staticmethod(_refuse_tangents)

@@ -49,6 +49,7 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _trace_of_jit = torch._C._get_tracing_state
 _is_compiling = torch.compiler.is_dynamo_compiling
+_autocasts_anywhere = torch._C._is_any_autocast_enabled
 
 
 def attention(
@@ -78,8 +79,9 @@ def attention(
     enable_gqa: let heads be a multiple of kv_heads; query head h reads kv head
         h // (heads / kv_heads).
 
-    Differentiable once with respect to q, k and v. With `torch.use_deterministic_algorithms` the
-    gradients have the same bits in every run; on a CPU they always have.
+    Differentiable once with respect to q, k and v; on a GPU up to 65535 batch * heads. With
+    `torch.use_deterministic_algorithms` the gradients have the same bits in every run; on a CPU
+    they always have. Under `torch.autocast` q, k and v are cast as SDPA casts them.
     Raises TypeError or ValueError naming the argument that is not supported.
     """
     if dropout_p != 0.0:
@@ -99,6 +101,8 @@ def attention(
         # As in SDPA, modes see no torch function inside; dispatch modes see the output created.
         with torch._C.DisableTorchFunction():
             return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
+    if _autocasts_anywhere():
+        return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
     if attn_mask is None:
         out: Tensor | None = _plain_attention(q, k, v, is_causal, False, scale, enable_gqa)
     elif isinstance(q, Tensor) and isinstance(k, Tensor):
@@ -109,6 +113,18 @@ def attention(
     if out is None:
         return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
     return out
+
+
+def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """What SDPA computes with under torch.autocast: float64 stays as it is."""
+
+    def is_cast(x: Tensor) -> bool:
+        floats = x.is_floating_point() and x.dtype != torch.float64
+        return floats and torch.is_autocast_enabled(x.device.type)
+
+    return tuple(
+        x.to(torch.get_autocast_dtype(x.device.type)) if is_cast(x) else x for x in tensors
+    )
 
 
 def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -147,6 +163,7 @@ def _as_operator(
         q, k, v = (x.unsqueeze(0) for x in (q, k, v))
         return _as_operator(q, k, v, attn_mask, is_causal, scale, enable_gqa).squeeze(0)
     require_options(is_causal, scale, enable_gqa)
+    q, k, v = _autocast(q, k, v)
     mask = alignment(attn_mask, is_causal, q, k)
     scale = None if scale is None else float(scale)
     with_lse = gradients.are_wanted(q, k, v)
@@ -171,6 +188,7 @@ def _checked_attention(
             q, k, v, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
         ).squeeze(0)
     require_options(is_causal, scale, enable_gqa)
+    q, k, v = _autocast(q, k, v)
     require_tensors(q, k, v, enable_gqa)
     scoring = Scoring(*alignment(attn_mask, is_causal, q, k), scale)
     if gradients.are_wanted(q, k, v):

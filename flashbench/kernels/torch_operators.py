@@ -4,6 +4,7 @@ Imported when the first is needed, not before: operators are registered for the 
 which two revisions that share one must not do (`flashbench.revisions.traces`).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -60,22 +61,23 @@ def backward_operator(
     out: Tensor,
     lse: Tensor,
     dout: Tensor,
+    wanted: Sequence[bool],
     causal: bool,
     bottom_right: bool,
     scale: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v."""
+    """The gradients of q, k and v (without elements those that are not wanted)."""
     scoring = Scoring(causal, bottom_right, scale)
-    dq, dk, dv = backward((q, k, v, out, lse), dout, scoring, (True, True, True))
-    assert dq is not None
-    assert dk is not None
-    assert dv is not None
+    found = backward((q, k, v, out, lse), dout, scoring, wanted)
+    dq, dk, dv = (q.new_empty(0) if x is None else x for x in found)
     return dq, dk, dv
 
 
 @backward_operator.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+def _(q: Tensor, k: Tensor, v: Tensor, *out_lse_dout_wanted: Any) -> tuple[Tensor, Tensor, Tensor]:
+    each = zip((q, k, v), out_lse_dout_wanted[3], strict=True)
+    dq, dk, dv = (x.new_empty(x.shape if want else 0) for x, want in each)
+    return dq, dk, dv
 
 
 @register_flop_formula(torch.ops.flashbench.attention_backward)
@@ -90,7 +92,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 
 def _operator_backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    gradients = backward_operator(*ctx.saved_tensors, dout, *ctx.scoring)
+    wanted = ctx.needs_input_grad[:3]
+    found = backward_operator(*ctx.saved_tensors, dout, wanted, *ctx.scoring)
+    gradients = (x if want else None for x, want in zip(found, wanted, strict=True))
     return (*gradients, *[None] * 5)
 
 

@@ -151,6 +151,37 @@ def test_functional_gradients(inputs: Inputs) -> None:
     assert torch.equal(found, ours(q, k, v, torch.ones_like(q), True)[0])
     with pytest.raises(ValueError, match="traced or batched"):
         torch.func.vmap(lambda q: _attend(q, k, v))(q[None])
+    with pytest.raises(ValueError, match=r"flashbench\.attention takes no batched tensors"):
+        torch.func.jacrev(lambda q: _attend(q, k, v))(q)
+    with pytest.raises(ValueError, match=r"flashbench\.attention has no forward derivative"):
+        torch.func.hessian(lambda q: _attend(q, k, v).sum())(q)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "fp16"])
+def test_autocast(dtype: torch.dtype, fresh_dynamo: None) -> None:
+    """Under torch.autocast, inputs are cast as SDPA casts them, eager and compiled; gradients have
+    the dtypes of the inputs. Elsewhere nothing is cast."""
+    generator = torch.Generator().manual_seed(4)
+    q, k, v = (torch.randn(1, 2, 20, 32, generator=generator) for _ in range(3))
+    inputs = q.requires_grad_(), k.half().requires_grad_(), v.bfloat16().requires_grad_()
+
+    def gradients(attend: Any) -> tuple[Tensor, ...]:
+        with torch.autocast("cpu", dtype):
+            out = attend(*inputs, is_causal=True)
+        assert out.dtype == dtype
+        return out, *torch.autograd.grad(out.float().square().sum(), inputs)
+
+    found = gradients(attention)
+    _assert_same(gradients(torch.compile(attention, backend="aot_eager", fullgraph=True)), found)
+    _assert_same(found[:1], [attention(*(x.to(dtype) for x in inputs), is_causal=True)])
+    for x, gradient, right in zip(
+        inputs, found[1:], gradients(scaled_dot_product_attention)[1:], strict=True
+    ):
+        assert gradient.dtype == x.dtype
+        torch.testing.assert_close(gradient, right, rtol=0.05, atol=0.05)
+    with torch.no_grad(), torch.autocast("cpu", dtype):
+        assert torch.equal(attention(*inputs, is_causal=True), found[0])
+    assert attention(q, q, q).dtype == torch.float32
 
 
 @pytest.fixture
@@ -173,9 +204,10 @@ def test_a_compiled_function(inputs: Inputs, fresh_dynamo: None) -> None:
         assert torch.equal(compiled(q, k, v), block(q, k, v))
     out, expected = compiled(q, k, v), block(q, k, v)
     assert torch.equal(out, expected)
-    _assert_same(
-        torch.autograd.grad(out, (q, k, v), dout), torch.autograd.grad(expected, (q, k, v), dout)
-    )
+    right = torch.autograd.grad(expected, (q, k, v), dout)
+    _assert_same(torch.autograd.grad(out, (q, k, v), dout), right)
+    out = compiled(q.detach(), k, v.detach())
+    _assert_same(torch.autograd.grad(out, k, dout), right[1:2])
 
 
 def test_compiling_refuses_by_name(fresh_dynamo: None) -> None:
@@ -192,7 +224,7 @@ def test_the_operators_keep_torchs_contract(inputs: Inputs) -> None:
     torch.library.opcheck(torch_operators.operator, (q, k, v, True, True, 0.2, True, True))
     with torch.no_grad():
         out, lse = torch_operators.operator(q, k, v, True, False, None, True, True)
-    tensors = (x.detach() for x in (q, k, v, out, lse, dout))
+    tensors = (*(x.detach() for x in (q, k, v, out, lse, dout)), (True, False, True))
     torch.library.opcheck(torch_operators.backward_operator, (*tensors, True, False, None))
 
 
