@@ -4,8 +4,8 @@
     python examples/train_transformer.py --device cuda --width 1024 --length 1024 --dtype bf16
 
 The text is this repository's LICENSE, byte by byte. Both models take each step in turn, on the same
-batch; the loss of each tenth step is printed side by side, then the tokens a second of each and
-their ratio, with 95 % intervals by a bootstrap over the steps after the first ten.
+batch; the loss of each tenth step is printed side by side, then, after 30 steps or more, the tokens
+a second of each and their ratio, with 95 % intervals by a bootstrap over the steps after the tenth.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from flashbench import attention
 
 TEXT = Path(__file__).parent.parent / "LICENSE"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-WARM_UP, BLOCK = 10, 5  # steps
+WARM_UP, BLOCK, LEAST_FOR_RATES = 10, 5, 30  # steps
 Attend = Callable[..., Tensor]
 ATTENTIONS: dict[str, Attend] = {"ours": attention, "sdpa": scaled_dot_product_attention}
 
@@ -137,8 +137,12 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Print the losses, then the tokens a second of both, from the median step, and their ratio."""
     sizes = arguments()
+    trainings = train(sizes)
+    if sizes.steps < LEAST_FOR_RATES:
+        print(f"tokens a second need --steps {LEAST_FOR_RATES} or more")
+        return
     tokens = sizes.batch * sizes.length
-    seconds = {name: np.array(x.seconds[WARM_UP:]) for name, x in train(sizes).items()}
+    seconds = {name: np.array(x.seconds[WARM_UP:]) for name, x in trainings.items()}
     for name, times in seconds.items():
         rate, low, high = interval([times], lambda x: tokens / np.median(x))
         print(f"{name}: {rate:.0f} [{low:.0f}, {high:.0f}] tokens a second")

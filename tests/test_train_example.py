@@ -24,6 +24,18 @@ def test_the_losses_overlay(
     assert "step   20  loss: ours" in capsys.readouterr().out
 
 
+def test_few_steps_have_no_rate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Below 30 steps the losses are printed, and how many steps a rate needs."""
+    sizes = ["--steps", "1", "--width", "64", "--length", "8", "--batch", "1", "--layers", "1"]
+    monkeypatch.setattr("sys.argv", [str(EXAMPLE), *sizes])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("step    0  loss: ours")
+    assert last == "tokens a second need --steps 30 or more"
+
+
 def test_the_interval_holds_the_ratio() -> None:
     """Steps 20 % slower, under disturbances that both have, are told from equal ones."""
     interval = runpy.run_path(str(EXAMPLE))["interval"]
