@@ -40,7 +40,8 @@ def means(shown: list[list[str]]) -> str:
         machine, rest = re.split(r", torch [^,]+, \d+ launches, ", table["header"][0])
         metric = rest.rpartition(", flashbench at ")[0]
         summary = table["summary"]
-        name = f"{machine} ({summary['comparisons']} cases)"
+        gradients = " of gradients" * ("attention-backward-" in table["rows"][0]["case"])
+        name = f"{machine} ({summary['comparisons']} cases{gradients})"
         mean = summary["geometric_mean:flashbench"]["speedup"]
         by_machine.setdefault(name, []).append(f"{mean:.2f} ({metric})")
     found = "; ".join(f"{name} {', '.join(values)}" for name, values in by_machine.items())
