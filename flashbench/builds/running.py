@@ -20,7 +20,7 @@ from typing import IO
 
 from flashbench.builds import keeper, supervise
 
-Report = Callable[[float, str], None]  # receives a build's seconds so far and its latest step
+_Report = Callable[[float, str], None]  # receives a build's seconds so far and its latest step
 
 _ENDING_SECONDS = 30.0  # for what a supervisor must end
 _REPORT_SECONDS = 30.0  # between two reports of a build
@@ -28,7 +28,7 @@ _REPORTED_BYTES = 1 << 13  # of its output, in which the latest step is sought
 # "[3/40] Building CXX object" of ninja, "[  7%] Building" of CMake's makefiles.
 _STEP = re.compile(r"\[ *\d+(/\d+|%)\]")
 
-_report: ContextVar[Report] = ContextVar("report", default=lambda seconds, step: None)
+_report: ContextVar[_Report] = ContextVar("report", default=lambda seconds, step: None)
 _running: set[int] = set()  # keepers
 _stopping = threading.Event()
 
@@ -104,7 +104,7 @@ def run(
 
 
 @contextlib.contextmanager
-def reported(report: Report) -> Iterator[None]:
+def reported(report: _Report) -> Iterator[None]:
     """Inside it the builds of this thread are reported every 30 seconds."""
     token = _report.set(report)
     try:

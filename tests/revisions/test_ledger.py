@@ -31,6 +31,8 @@ def test_known_is_not_written_again(tmp_path: Path) -> None:
     commit = "a" * 40
     known = replace(tried(commit, "missing header", "no x.h"), stage="correct", when="then")
     ledger.record(tmp_path, tmp_path, known)
+    (file,) = tmp_path.rglob("*.json")
+    assert '"tried":"then"' in file.read_text()  # the name in records of an older flashbench
     ledger.record(tmp_path, tmp_path, tried(commit, "missing header", "no x.h"))
     assert list(ledger.everything(tmp_path, tmp_path)) == [known]
     ledger.record(tmp_path, tmp_path, tried(commit, "compile error"))
