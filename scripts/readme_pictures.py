@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Protocol
 
 from flashbench.case import Case
+from flashbench.figures.figure import Data, Figure
+from flashbench.figures.speedups import ends_of, judged, mean_text, row_panels, shape_name
+from flashbench.figures.svg import sheet
 from flashbench.report import report_one
-from flashbench.reports.figure import Data, Figure
-from flashbench.reports.speedups import ends_of, judged, mean_text, row_panels, shape_name
-from flashbench.reports.svg import sheet
 from flashbench.run_reader import read_for_analysis
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -31,17 +31,17 @@ ALLOWED = {
     "history": "builds cost measuring operations other_tools profile revisions stats",
     "views": "bisect builds cost gate history operations other_tools preflight profile render "
     "revisions stats",
-    "reports": "cost operations profile render stats views",
+    "figures": "cost operations profile render stats views",
     "suites": "builds measuring other_tools revisions stats",
     "comparing": "cost measuring other_tools revisions suites",
     # cli: arguments are checked by the types of the commands' options
-    "api": "cli comparing cost measuring operations render reports revisions suites views",
-    "site": "builds cost history operations other_tools profile render reports revisions stats "
+    "api": "cli comparing cost measuring operations render figures revisions suites views",
+    "site": "builds cost history operations other_tools profile render figures revisions stats "
     "views",
     "pytest_plugin": "measuring operations other_tools",
     "cloud": "cost fleet profile render revisions",  # whose files come home
     "cli": "bisect builds cloud comparing cost fleet gate history init measuring operations "
-    "other_tools preflight profile render reports revisions site suites views",
+    "other_tools preflight profile render figures revisions site suites views",
 }
 # Single modules that import more, each for one reason.
 EXCEPTIONS = {

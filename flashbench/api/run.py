@@ -19,7 +19,7 @@ from flashbench.views.of_run import document
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from flashbench.reports.figure import Figure
+    from flashbench.figures.figure import Figure
 
 
 class Run(Shown):
@@ -97,7 +97,7 @@ class Run(Shown):
 
     def figures(self) -> "list[Figure]":
         """The figures of `flashbench report`."""
-        from flashbench.reports.chapter import figures
+        from flashbench.figures.chapter import figures
 
         return figures(report_one(self.file), ())
 

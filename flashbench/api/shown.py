@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
     from pandas import DataFrame
 
-    from flashbench.reports.figure import Figure
+    from flashbench.figures.figure import Figure
 
 View = Literal["speedup", "detail"]
 Format = Literal["text", "markdown", "csv", "json", "junit"]
@@ -51,7 +51,7 @@ class Shown:
     def plot(self, name: str = "") -> "Sheet":
         """A matplotlib figure. name: of one of those that `flashbench report` draws; "": the first
         of them. InvalidInputError if there is none, or matplotlib is not installed."""
-        from flashbench.reports import paper
+        from flashbench.figures import paper
 
         paper.require("figures")
         drawn = {figure.name: figure for figure in self.figures()}

@@ -16,8 +16,8 @@ from flashbench.verdict import Verdict, exit_code
 from flashbench.views import detail, speedup, unmeasured
 
 if TYPE_CHECKING:
+    from flashbench.figures.figure import Figure
     from flashbench.other_tools.judge import OtherToolsReport
-    from flashbench.reports.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Verdicts(Shown):
 
     def figures(self) -> "list[Figure]":
         """See `Shown`."""
-        from flashbench.reports import speedups
+        from flashbench.figures import speedups
 
         if self._other_tools is not None or self._same_build:
             raise InvalidInputError(

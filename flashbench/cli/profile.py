@@ -166,10 +166,10 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
 
 def _picture(profile: "CaseProfile", path: Path) -> list[str]:
     """Draw the roofline where there is one; the files written."""
+    from flashbench.figures.roofline import profiled
+    from flashbench.figures.svg import sheet
     from flashbench.files import write_file
     from flashbench.profile.roofline import roofline
-    from flashbench.reports.roofline import profiled
-    from flashbench.reports.svg import sheet
 
     line = roofline(profile)
     if line is None:

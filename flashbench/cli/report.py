@@ -49,8 +49,8 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
             require_writable(output)
     else:
         _prepare(form, output)
-    from flashbench.reports.chapter import chapter
-    from flashbench.reports.roofs import known_roofs, read_roofs
+    from flashbench.figures.chapter import chapter
+    from flashbench.figures.roofs import known_roofs, read_roofs
     from flashbench.run_reader import read_for_analysis
 
     ceilings = [one for path in roofs for one in read_roofs(path)]
@@ -64,16 +64,16 @@ def command(files: tuple[Path, ...], roofs: tuple[Path, ...], **options: Any) ->
         chapters.append(chapter(name, run, known, against=options["against"], **judging))
     together = None
     if len(chapters) > 1:
-        from flashbench.reports.side_by_side import side_by_side
+        from flashbench.figures.side_by_side import side_by_side
 
         together = side_by_side([(one.name, one.report) for one in chapters])
     made_by = shlex.join(["flashbench", *sys.argv[1:]])
     if form != "html":
-        from flashbench.reports.folder import write_figures
+        from flashbench.figures.folder import write_figures
 
         write_figures(chapters, together, output, form, made_by, write_report)
         return Exit.PASS
-    from flashbench.reports.page import page
+    from flashbench.figures.page import page
 
     text = page(chapters, made_by, together)
     write_report(output, text) if output else click.echo(text, nl=False)
@@ -85,7 +85,7 @@ def _prepare(form: str, output: Path | None) -> None:
     if output is None:
         raise InvalidInputError(f"--format {form} writes several files: name a folder with -o")
     if form != "svg":
-        from flashbench.reports.paper import require
+        from flashbench.figures.paper import require
 
         require()
     try:

@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from flashbench.baseline_names import is_default
+from flashbench.figures.figure import Figure
 from flashbench.history.model import Change, History, Points, Series
 from flashbench.history.profiles import Kept
 from flashbench.metric import label_of
 from flashbench.render.escape import printable
-from flashbench.reports.figure import Figure
 from flashbench.site.case_names import baseline_of, known_case
 from flashbench.site.jumps import Jump
 from flashbench.table import Document

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flashbench.errors import InvalidInputError
+from flashbench.figures import roofline, speedups
+from flashbench.figures.percentiles import percentiles
 from flashbench.history import commit_record
 from flashbench.history.model import History
 from flashbench.machine import identify
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.report import report_one
-from flashbench.reports import roofline, speedups
-from flashbench.reports.percentiles import percentiles
 from flashbench.run_reader import read_for_analysis
 from flashbench.runfile import Ceilings
 from flashbench.site.content import Latest

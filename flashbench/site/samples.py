@@ -11,6 +11,8 @@ import numpy as np
 
 from flashbench import defaults
 from flashbench import machine as machine_profile
+from flashbench.figures.roofline import RooflinePoint, data_sheet, roofline
+from flashbench.figures.speedups import Judged, against, by_shape
 from flashbench.history import commit_record, names
 from flashbench.history.asv_row import AsvCell
 from flashbench.history.folder import cells_at
@@ -24,8 +26,6 @@ from flashbench.other_tools.benchmarks import (
     impossible,
 )
 from flashbench.other_tools.judge import judge_alone
-from flashbench.reports.roofline import RooflinePoint, data_sheet, roofline
-from flashbench.reports.speedups import Judged, against, by_shape
 from flashbench.run_validation import possible_peaks
 from flashbench.runfile import Ceilings
 from flashbench.site.case_names import known_case

@@ -9,8 +9,8 @@ from typing import Any
 import jinja2
 
 from flashbench import __version__
+from flashbench.figures.page import figure_style, with_figures
 from flashbench.render.html import environment
-from flashbench.reports.page import figure_style, with_figures
 from flashbench.site.case_names import in_short
 from flashbench.site.content import Content, shown
 

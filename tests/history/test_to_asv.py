@@ -17,6 +17,7 @@ from synthetic import make_cases, make_run
 from flashbench.cost.money import DevicePrice
 from flashbench.cost.spent import Spent
 from flashbench.errors import InvalidInputError, NotMeasuredError
+from flashbench.figures.figure import Figure
 from flashbench.history import to_asv as keeping
 from flashbench.history.axis import axis
 from flashbench.history.model import History
@@ -24,7 +25,6 @@ from flashbench.history.names import candidate_of, series_of
 from flashbench.history.read import read
 from flashbench.history.to_asv import keep
 from flashbench.launches import launch_data
-from flashbench.reports.figure import Figure
 from flashbench.revisions import Project
 from flashbench.runfile import BuildIdentity, Candidate, Ceilings, Pair, RunFile, save
 from flashbench.site.latest import latest_tables

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pages.sample import BROKEN, CASES, COMMITS, HOSTILE, STEP, content
 
 from flashbench.errors import InvalidInputError
+from flashbench.figures.roofline import data_sheet
 from flashbench.history.model import Points
-from flashbench.reports.roofline import data_sheet
 from flashbench.revisions.commits import Commit
 from flashbench.site import encode, pages
 from flashbench.site.commit_pages import CommitPages

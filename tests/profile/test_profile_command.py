@@ -299,9 +299,9 @@ def test_a_candidate_called_cost_hides_no_cost() -> None:
 
 def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:
     """Candidates are called as users, or files, say."""
+    from flashbench.figures.roofline import profiled
+    from flashbench.figures.svg import sheet
     from flashbench.profile.roofline import roofline
-    from flashbench.reports.roofline import profiled
-    from flashbench.reports.svg import sheet
 
     profile = model.read(GPU)
     profile.subjects[0].candidate.name = "<script>&"

@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from flashbench.figures.roofline import profiled
+from flashbench.figures.svg import sheet
 from flashbench.profile import model
 from flashbench.profile.roofline import Roofline, roofline, text
-from flashbench.reports.roofline import profiled
-from flashbench.reports.svg import sheet
 
 GPU = Path(__file__).parents[1] / "golden" / "profile_gpu.json"
 

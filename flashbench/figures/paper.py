@@ -6,9 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from flashbench.errors import InvalidInputError
+from flashbench.figures.figure import Area, Axis, Dots, Figure, Line, Mark, Panel, ReferenceLine
+from flashbench.figures.svg import LIGHT, MOST_LABEL, MOST_TITLE, shortened
 from flashbench.render.escape import printable
-from flashbench.reports.figure import Area, Axis, Dots, Figure, Line, Mark, Panel, ReferenceLine
-from flashbench.reports.svg import LIGHT, MOST_LABEL, MOST_TITLE, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet

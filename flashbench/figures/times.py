@@ -8,9 +8,9 @@ import numpy as np
 
 from flashbench import operations
 from flashbench.case import Case
+from flashbench.figures.figure import Area, Axis, Data, Dots, Figure, Line, Mark, Panel, log_ends
 from flashbench.launches import LaunchData
 from flashbench.report import Report
-from flashbench.reports.figure import Area, Axis, Data, Dots, Figure, Line, Mark, Panel, log_ends
 from flashbench.stats.bootstrap import bootstrap_quantile
 from flashbench.table import NEED_ATTENTION, digits
 from flashbench.views.detail import MIN_BOOTSTRAP

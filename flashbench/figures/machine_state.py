@@ -1,6 +1,6 @@
 """Figures of the machine during the run: clocks, temperature, power, load."""
 
-from flashbench.reports.figure import Axis, Data, Dots, Figure, Line, Mark, Panel, linear_ends
+from flashbench.figures.figure import Axis, Data, Dots, Figure, Line, Mark, Panel, linear_ends
 from flashbench.runfile import RunFile
 
 # Of flashbench.runfile.DeviceState.

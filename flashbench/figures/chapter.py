@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flashbench import operations
+from flashbench.figures import machine_state, memory, methods, roofline, speedups, times
+from flashbench.figures.figure import Figure
+from flashbench.figures.percentiles import percentiles
 from flashbench.report import Report, report_one
-from flashbench.reports import machine_state, memory, methods, roofline, speedups, times
-from flashbench.reports.figure import Figure
-from flashbench.reports.percentiles import percentiles
 from flashbench.runfile import Ceilings, RunFile
 from flashbench.table import Document, speedup_cell
 from flashbench.verdict import DECIDED, Outcome, outcome_of

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from flashbench.figures.figure import Area, Axis, Dots, Figure, Line, Mark, Panel, ReferenceLine
 from flashbench.render.escape import printable
-from flashbench.reports.figure import Area, Axis, Dots, Figure, Line, Mark, Panel, ReferenceLine
 
 WIDTH = 372  # of a panel, in pixels: a phone has room for one, A4 for two
 _HEIGHT = 200  # of a plot without rows

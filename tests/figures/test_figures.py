@@ -10,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import make_cases, make_run
 
-from flashbench.operations.attention.operation import attention_case, grid
-from flashbench.operations.attention.shapes import GRID, MODELS, Shape
-from flashbench.report import report_one
-from flashbench.reports.chapter import chapter
-from flashbench.reports.figure import (
+from flashbench.figures.chapter import chapter
+from flashbench.figures.figure import (
     AT_ONCE,
     NOT_FOLDED,
     Axis,
@@ -27,9 +24,12 @@ from flashbench.reports.figure import (
     linear_ends,
     log_ends,
 )
-from flashbench.reports.speedups import against, by_shape, judged
-from flashbench.reports.svg import DARK, LIGHT, SHAPES, WIDTH, panel_svg, sheet
-from flashbench.reports.times import families, scaling
+from flashbench.figures.speedups import against, by_shape, judged
+from flashbench.figures.svg import DARK, LIGHT, SHAPES, WIDTH, panel_svg, sheet
+from flashbench.figures.times import families, scaling
+from flashbench.operations.attention.operation import attention_case, grid
+from flashbench.operations.attention.shapes import GRID, MODELS, Shape
+from flashbench.report import report_one
 from flashbench.run_reader import read_for_analysis
 from flashbench.runfile import RunFile
 
@@ -75,7 +75,7 @@ def test_a_part_of_a_group_says_whose_mean_it_has(monkeypatch: pytest.MonkeyPatc
     report = report_one(read_for_analysis(RESULTS / "cpu.json"))
     whole = by_shape(judged(report), "SDPA").panels
     assert not any(" of all " in panel.x.label for panel in whole)
-    monkeypatch.setattr("flashbench.reports.speedups._ROWS", 1)
+    monkeypatch.setattr("flashbench.figures.speedups._ROWS", 1)
     parts = [p for p in by_shape(judged(report), "SDPA").panels if ", rows 1 to 1" in p.title]
     assert [p.x.label for p in parts] == [
         f"{p.x.label} of all {len(p.y.rows)} rows" for p in whole if len(p.y.rows) > 1

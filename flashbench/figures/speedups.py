@@ -8,8 +8,8 @@ from flashbench import operations
 from flashbench.baseline_names import is_default, title
 from flashbench.case import Case
 from flashbench.comparison import Comparison
+from flashbench.figures.figure import Axis, Data, Dots, Ends, Figure, Panel, ReferenceLine, log_ends
 from flashbench.report import Report
-from flashbench.reports.figure import Axis, Data, Dots, Ends, Figure, Panel, ReferenceLine, log_ends
 from flashbench.stats.shift import Shift
 from flashbench.table import finite_exp, ratio_text
 from flashbench.verdict import Verdict

@@ -14,12 +14,12 @@ import pytest
 from synthetic import make_cases, make_run
 
 from flashbench import machine
+from flashbench.figures.chapter import chapter
+from flashbench.figures.folder import file_names
+from flashbench.figures.side_by_side import side_by_side
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
 from flashbench.report import report_one
-from flashbench.reports.chapter import chapter
-from flashbench.reports.folder import file_names
-from flashbench.reports.side_by_side import side_by_side
 from flashbench.runfile import Ceilings, Result, RunFile, read, save
 
 HERE = Path(__file__).parent
@@ -224,7 +224,7 @@ def test_paper(tmp_path: Path, form: str, magic: bytes) -> None:
 def test_paper_draws_the_intervals_that_are_known(name: str, intervals: int) -> None:
     """Too few launches for one leave the mark alone, and no line across the panel."""
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from flashbench.reports.paper import sheet
+    from flashbench.figures.paper import sheet
 
     found = chapter(name, read(GOLDEN / f"{name}.json")).figures[0]
     lines = [lines for axes in sheet(found).axes for lines in axes.collections]

@@ -3,8 +3,8 @@
 import numpy as np
 from synthetic import make_cases, make_run
 
+from flashbench.figures.percentiles import percentiles
 from flashbench.report import report_one
-from flashbench.reports.percentiles import percentiles
 from flashbench.stats.quantile import samples_needed
 from flashbench.table import Document
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flashbench.case import Case
+from flashbench.figures.figure import Axis, Data, Dots, Ends, Figure, Line, Mark, Panel, log_ends
+from flashbench.figures.times import candidates
 from flashbench.launches import LaunchData
 from flashbench.machine import identify
 from flashbench.profile.roofline import Roofline
-from flashbench.reports.figure import Axis, Data, Dots, Ends, Figure, Line, Mark, Panel, log_ends
-from flashbench.reports.times import candidates
 from flashbench.runfile import Ceilings
 from flashbench.table import digits
 

@@ -1,8 +1,8 @@
 """The figure of the memory."""
 
+from flashbench.figures.figure import Axis, Data, Dots, Figure, Mark, Panel, log_ends
+from flashbench.figures.times import candidates
 from flashbench.launches import LaunchData
-from flashbench.reports.figure import Axis, Data, Dots, Figure, Mark, Panel, log_ends
-from flashbench.reports.times import candidates
 from flashbench.table import digits
 
 

@@ -5,10 +5,10 @@ from itertools import chain, count
 from pathlib import Path
 
 from flashbench.cost.spent import Spent
+from flashbench.figures.chapter import Chapter
+from flashbench.figures.figure import Figure
+from flashbench.figures.side_by_side import SideBySide
 from flashbench.render.csv import table
-from flashbench.reports.chapter import Chapter
-from flashbench.reports.figure import Figure
-from flashbench.reports.side_by_side import SideBySide
 from flashbench.views import frame
 
 Write = Callable[[Path, str | bytes], None]
@@ -65,9 +65,9 @@ def _write_figure(
 
 def _picture(figure: Figure, form: str) -> str | bytes:
     if form == "svg":
-        from flashbench.reports.svg import sheet
+        from flashbench.figures.svg import sheet
 
         return sheet(figure)
-    from flashbench.reports.paper import draw
+    from flashbench.figures.paper import draw
 
     return draw(figure, "pdf" if form == "pdf" else "png")
