@@ -52,7 +52,7 @@ class Replay:
             self.gradients = torch.autograd.grad(self.out, self.inputs, dout, retain_graph=True)
 
     def microseconds(self) -> float:
-        """Of one replay, the mean of three."""
+        """The time of one replay, the mean of three."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         for _ in range(REPLAYS):

@@ -2,7 +2,7 @@
 
 python experiments/cpu_backward.py [threads]
 
-Both are called without autograd, in turns; printed is the least time of each. With one thread (the
+Both are called without autograd, in turns; it prints the least time of each. With one thread (the
 default) it is CPU time, which other processes disturb least, else wall time.
 """
 

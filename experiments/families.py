@@ -29,7 +29,7 @@ def decided(sides: Sequence[FloatArray], *, anytime: bool = False) -> list[Compa
 
 
 def outcomes(sides: Sequence[FloatArray], *, anytime: bool = False) -> Iterator[Outcome]:
-    """Of each case in turn."""
+    """The outcome of each case in turn."""
     return (outcome_alone(one, TOLERANCE) for one in decided(sides, anytime=anytime))
 
 

@@ -2,7 +2,7 @@
 
 python experiments/few_rows.py [problems]
 
-Judged are flashbench's gradients and those of SDPA's default with the head dims reversed, as in
+It judges flashbench's gradients and those of SDPA's default with the head dims reversed, as in
 every run (`baseline_results` of attention), for 2 heads on 1, 2 queries, 147 keys, D 64, fp32.
 """
 

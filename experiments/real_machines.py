@@ -64,7 +64,7 @@ def self_comparison(file: Path) -> list[object]:
 
 
 def correlation(run: runfile.RunFile) -> float:
-    """Of neighbouring launches over all cases, significant or not."""
+    """Correlation of neighbouring launches over all cases, significant or not."""
     sides = [pairing.sides[0] for pairing in of_builds(launch_data(run), 0.01) if pairing.sides]
     return launch_correlation(np.stack([side[: min(map(len, sides))] for side in sides]), 1.0)
 

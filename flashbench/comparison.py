@@ -236,7 +236,7 @@ def decide_families(
 def _anytime(
     sides: list[FloatArray], levels: list[float], correlations: list[float]
 ) -> list[Shift]:
-    """Of cases that may have left the plan at different launches."""
+    """Shifts of cases that may have left the plan at different launches."""
     alike: dict[tuple[int, float, float], list[int]] = {}
     for place, rule in enumerate(zip(map(len, sides), levels, correlations, strict=True)):
         alike.setdefault(rule, []).append(place)

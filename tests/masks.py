@@ -13,7 +13,7 @@ IDS = NAMES
 
 
 def for_ours(causal: Causal) -> dict[str, Any]:
-    """Of flashbench.attention."""
+    """The arguments of flashbench.attention."""
     if causal == "bottom_right":
         from torch.nn.attention.bias import CausalVariant  # imports torch's compiler: 1.3 s
 
@@ -22,12 +22,12 @@ def for_ours(causal: Causal) -> dict[str, Any]:
 
 
 def for_reference(causal: Causal) -> dict[str, bool]:
-    """Of flashbench.operations.attention.truth.attention."""
+    """The arguments of flashbench.operations.attention.truth.attention."""
     return {"is_causal": bool(causal), "bottom_right": causal == "bottom_right"}
 
 
 def for_sdpa(causal: Causal, q: Tensor, k: Tensor) -> dict[str, Any]:
-    """Of SDPA: which backends take torch's causal_lower_right differs, a matrix all take."""
+    """SDPA's arguments: not all backends take torch's causal_lower_right, all take a matrix."""
     if causal == "bottom_right":
         q_len, k_len = q.shape[2], k.shape[2]
         seen = torch.ones(q_len, k_len, dtype=torch.bool, device=q.device)
@@ -36,5 +36,5 @@ def for_sdpa(causal: Causal, q: Tensor, k: Tensor) -> dict[str, Any]:
 
 
 def for_extension(causal: Causal, q_len: int, k_len: int) -> tuple[bool, int]:
-    """Of the functions of flashbench._C: causal and causal_offset."""
+    """The arguments of functions of flashbench._C: causal and causal_offset."""
     return bool(causal), k_len - q_len if causal == "bottom_right" else 0

@@ -235,7 +235,7 @@ def test_two_different_builds_are_refused(
 def test_resumed_file_says_tolerance_and_confidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a resumed file, unless a flag says another; the analysis is announced on stderr."""
+    """A resumed file's, unless a flag says another; the analysis is announced on stderr."""
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache"))
     run = self_pair()
     run.pair = Pair(old="A", new="B", tolerance=0.03, confidence=0.9)

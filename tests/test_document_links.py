@@ -19,7 +19,7 @@ _MENTION = re.compile(r"\bdocs/[\w/.-]+\.(?:md|yml)\b")
 
 @cache
 def _all_files() -> list[Path]:
-    """Of the repository, neither hidden nor where no page is, without a look into .venv."""
+    """The repository's pages, neither hidden nor where no page is, without a look into .venv."""
     found: list[Path] = []
     for folder, below, names in os.walk(ROOT):
         left_out = _NO_PAGES if Path(folder) == ROOT else set()

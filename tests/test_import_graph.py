@@ -70,7 +70,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def folder(name: str) -> str:
-    """Of a dotted name in the package; "" for a module, or a name in it, beside the folders."""
+    """The folder of a dotted name in the package; "" for a module beside the folders."""
     first = name.partition(".")[2].partition(".")[0]
     return first if first and (PACKAGE / first).is_dir() else ""
 

@@ -29,24 +29,24 @@ struct BackwardScratch {
     int64_t head_panel;   // slots of a panel of Q^T or dO^T
     int64_t row_panel;    // slots of a panel of Q or dO
     int64_t key_panel;    // slots of a panel of K
-    // Of a section.
+    // One a section.
     float* keys;
     float* values;
     float* key_panels;
     float* dk;
     float* dv;
-    // Of a block of rows.
+    // One a block of rows.
     float* queries_across;  // Q^T
     float* douts_across;    // dO^T
     float* queries;
     float* douts;
     float* minus_lse;
     float* delta;  // sum(dO * O)
-    // Of a block of keys and a block of rows, a key's rows side by side; then dS with rows first.
+    // A block of keys and a block of rows, a key's rows side by side; then dS with rows first.
     float* scores;
     float* dscores;
     float* dscores_by_row;
-    // Of all blocks of rows, or of one if there is one section.
+    // All blocks of rows, or one if there is one section.
     float* dq;
     int64_t floats = 0;
 

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kRowThreads)
 #if __CUDA_ARCH__ >= 900
     sm90::ptx::griddepcontrol_launch_dependents();
 #endif
-    // Of a row; a power of two.
+    // Lanes of a row; a power of two.
     constexpr int kLanes =
         (Tile::kHeadDim <= 64 ? 64 : Tile::kHeadDim <= 128 ? 128 : 256) / kChunkElements;
     const Attention& forward = problem.forward;

@@ -56,7 +56,7 @@ def measure(
     mapping; each launch is a process of its own that imports them, so a function must be in a
     module, not in a notebook's cell. None, without a setting: the callable of the project, built
     from the working tree, else flashbench's own attention. []: the baselines alone. cases: presets
-    ("tiny", "headline"), shapes ("1,8,512,64", "rows=64,dim=128"), or ids as in tables; None, as of
+    ("tiny", "headline"), shapes ("1,8,512,64", "rows=64,dim=128"), or ids as in tables; None, as in
     dtypes, causal and layout: the settings, or [tool.flashbench.cases], else the headline.
     min_sample, timeout, budget: seconds; the rest as the options of `flashbench run`.
 

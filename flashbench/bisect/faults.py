@@ -63,7 +63,7 @@ class FaultSearch:
         failed = [x for x in np.flatnonzero(broken) if self.answers.get(int(x)) is False]
         reaches = self.graph.reaches[np.ix_(failed, failed)]
         first_ones = [x for x, n in zip(failed, reaches.sum(axis=0), strict=True) if n == 1]
-        # Of several, the one that explains most failures.
+        # If there are several, the one that explains most failures.
         first = int(max(first_ones, key=lambda x: (self.graph.reaches[x] & broken).sum()))
         works = np.array([self.answers.get(x) is True for x in range(self.graph.size)])
         above = self.graph.ancestors(first)

@@ -156,7 +156,7 @@ def run(context: click.Context, /, **options: Any) -> int:
         from flashbench.cli.cloud_machines import measure_on_machines
 
         return measure_on_machines(context, wanted, record, machines, options)
-    # Of one machine of several its name stands before the line already.
+    # With several machines, the line already begins with this one's name.
     say = (lambda text: tell(text.removeprefix(f"{record.ssh}: "))) if options["part"] else tell
     order = prepare(job, record, say)
     try:

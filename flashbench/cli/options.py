@@ -18,7 +18,7 @@ from flashbench.metric import DEFAULTS_IN_HELP, METRICS
 
 TABLES = ("text", "markdown", "csv", "json")
 FORMATS = (*TABLES, "github", "junit")
-# Of flashbench/verdict.py, which takes long to import.
+# As in flashbench/verdict.py, which takes long to import.
 VERDICTS = ("FASTER", "SLOWER", "FASTER?", "SLOWER?", "SAME", "UNDECIDED", "WRONG", "NOT MEASURED")
 
 # Parameters of the options below, for commands that refuse some of them.
@@ -306,7 +306,7 @@ def tolerance_option(
 
 
 def confidence_option(help: str, default: str = f"{defaults.CONFIDENCE:.0%}") -> Option:
-    """Of a verdict's intervals."""
+    """The confidence of a verdict's intervals."""
     kind = Fraction(0.5, 1)
     return click.option("--confidence", type=kind, default=default, show_default=True, help=help)
 

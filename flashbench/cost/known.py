@@ -44,8 +44,8 @@ _REFERENCE_FLOPS = {"cpu": 5e9, "cuda": 1e12}  # of float64, with its inputs
 _REFERENCE_SECONDS = 3.0  # at most: later launches check some rows
 _CHECK_CALLS, _WARM_UP_CALLS, _WARM_UP_SECONDS = 5, 7, 0.5  # per launch, beside its turns
 
-# Of the shortest start here: a smaller budget begins nothing. Half, because all known starts may
-# have been slow ones, and a refused run learns of none.
+# A share of the shortest start here: a smaller budget begins nothing. Half, because known starts
+# may have been slow ones, and a refused run learns of none.
 LEAST_START = 0.5
 
 _ALIKE = 5  # cases whose median replaces one that was not measured
@@ -99,7 +99,7 @@ class Experience:
             found, known_of = starts[nearest], int(nearest)
         first = found.first if found else guess.first
         later = found.later if found and found.later is not None else min(first, guess.later)
-        # Of other numbers of processes: they start side by side, or on busy cores.
+        # Scale from another number of processes: they start side by side, or on busy cores.
         more = later * 0.5 * (processes - known_of) / known_of
         return Start(first + more, later + more)
 

@@ -3,7 +3,7 @@
 from flashbench.figures.figure import Axis, Data, Dots, Figure, Line, Mark, Panel, linear_ends
 from flashbench.runfile import RunFile
 
-# Of flashbench.runfile.DeviceState.
+# Fields of flashbench.runfile.DeviceState.
 _KINDS = {
     "sm_clock_mhz": "GPU clock, MHz",
     "temperature_celsius": "GPU temperature, °C",

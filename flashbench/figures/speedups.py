@@ -57,7 +57,7 @@ def judged(report: Report) -> list[Judged]:
 
 
 def shape_name(case: Case) -> str:
-    """Of a row: what does not stand above."""
+    """A row's name: the part of the shape that its panel does not name."""
     return operations.of(case).shape_in_panel(case)
 
 

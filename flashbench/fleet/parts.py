@@ -76,7 +76,7 @@ class Parts:
         return known
 
     def task(self, index: int, flags: Sequence[str], via: Sequence[str] = ()) -> list[str]:
-        """The command that measures a part, or resumes the part's file. via: as of a slot."""
+        """The command that measures a part, or resumes the part's file. via: as in a slot."""
         run = self._arguments(index, flags)
         arguments = [*via, "--", *run] if via else [*run, "--child"]
         return own_python.command(_BOOTSTRAP, *arguments)

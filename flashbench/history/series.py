@@ -35,7 +35,7 @@ class Collected:
         self.combinations: dict[tuple[str, ...], int] = {}
         self.commits: list[int] = []
         self.places: list[IntArray] = []  # by row, the combinations of its numbers
-        # Of each row: (len(asv_result.READ_COLUMNS), combinations of the row).
+        # A row's shape: (len(asv_result.READ_COLUMNS), combinations of the row).
         self.numbers: list[FloatArray] = []
         self.failed: list[BoolArray] = []
         self.samples: list[NDArray[np.float32]] = []  # of each row, as in asv_result.ResultFile

@@ -18,7 +18,7 @@ _SHARED = re.compile(r"\badd_library\s*\(\s*(\w+)\s+SHARED")
 
 @dataclass(frozen=True)
 class FoundBuild:
-    """command: as of the settings, with the file that it is from. shared_object: what ctypes
+    """command: as in the settings, with the file that it is from. shared_object: what ctypes
     loads, relative to the root. sources: what is compiled at import. path: where imports start
     after the build, and the adapter is: a folder; "": where they do before."""
 

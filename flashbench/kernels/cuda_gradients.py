@@ -28,7 +28,7 @@ def with_positive_scale(q: Tensor, scoring: Scoring) -> tuple[Tensor, Scoring]:
 def backward(
     kernels: Callable[..., Any], saved: Sequence[Tensor], dout: Tensor, scoring: Scoring
 ) -> _AllGradients:
-    """The gradients of q, k and v by `kernels(saved, dout, scoring)`, as of `kernel_call`."""
+    """The gradients of q, k and v by `kernels(saved, dout, scoring)`, as in `kernel_call`."""
     q, k, v, out, lse = saved
     unseeing = max(-scoring.offset_of(q, k), 0) if scoring.causal else 0
     if q.numel() == 0 or k.numel() == 0 or unseeing >= q.shape[2]:

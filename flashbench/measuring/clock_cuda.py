@@ -60,7 +60,7 @@ class CudaClock:
         torch.cuda.synchronize()
 
     def rest(self) -> None:
-        """Threads of the host take nothing from the device."""
+        """Return at once: threads of the host take nothing from the device."""
 
     def flush_l2(self) -> None:
         """Queue a write of twice the L2 cache, which evicts everything a call needs."""
@@ -225,7 +225,7 @@ class _GraphSampler(_Warmed):
     def __init__(self, clock: CudaClock, call: Call) -> None:
         super().__init__(clock, call)
         self._graph = torch.cuda.CUDAGraph()
-        # Captured is the stream of the call before: what a call prepares may be tied to its stream.
+        # Capture the stream of the call before: what a call prepares may be tied to its stream.
         self._side = torch.cuda.Stream()
         self.calls = 1
         self._capture()

@@ -40,7 +40,7 @@ class Plan:
     command: Sequence[str] = ()
     shard: str = ""  # such as "2/4": the part of the grid to measure; "": all of it
     metrics: Sequence[str] | None = None
-    # Of candidates that are built revisions, by name.
+    # By name, for candidates that are built revisions.
     import_roots: Mapping[str, str] = field(default_factory=dict)
     repository: str = ""  # the working tree of these
     import_root: str = ""  # searched first for modules of other candidates

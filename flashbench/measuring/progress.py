@@ -95,5 +95,5 @@ class BarProgress(Progress):
 
 
 def make_progress(words: Callable[[str], str] = str) -> Progress:
-    """The bar if stderr is a terminal, lines otherwise. words: as of `Progress`."""
+    """The bar if stderr is a terminal, lines otherwise. words: as in `Progress`."""
     return BarProgress(words) if sys.stderr.isatty() else Progress(words)

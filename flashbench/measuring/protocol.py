@@ -19,7 +19,7 @@ class Setup(msgspec.Struct, tag="setup", kw_only=True):
     threads: int | None
     samples: int
     min_sample_seconds: float | None  # None: the device's default
-    # Of candidates that are built revisions: the directory to import them from, by name.
+    # By name, for candidates that are built revisions: the directory to import them from.
     import_roots: dict[str, str] = msgspec.field(default_factory=dict)
     repository: str = ""  # their working tree, whose code must not run in their place
     import_root: str = ""  # searched first for modules of other candidates

@@ -14,7 +14,7 @@ _SAYS_SO = re.compile(
     r"unexpected keyword argument",
     re.IGNORECASE,
 )
-# Of a device or library that failed, whatever else the message says.
+# A device or library failed, whatever else the message says.
 _BROKEN = re.compile(
     r"CUDA error|cu(blas|dnn|solver)|CUDA driver|out of memory|INTERNAL ASSERT|shapes cannot be|"
     r"same device|illegal|misaligned|size of tensor",

@@ -78,7 +78,7 @@ def price_options(options: dict[str, Any], machine: str = "") -> dict[str, Any]:
 
 def rate_of(options: dict[str, Any], machine: str = "") -> DevicePrice | None:
     """--hourly-rate, in the currency of --budget if it has none, else the price of the machine in
-    the settings, else None. machine: as of `price_options`."""
+    the settings, else None. machine: as in `price_options`."""
     given: Money | None = options["hourly_rate"]
     if given is not None:
         budget = options.get("budget")

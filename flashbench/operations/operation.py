@@ -56,7 +56,7 @@ class Operation:
     sizes: tuple[str, ...]
     # Texts of `parse`, by name; `headline` is measured unless something else is asked for.
     presets: Mapping[str, Sequence[str]]
-    # Of a grid: every shape and dtype is measured with each.
+    # Options of a grid: every shape and dtype is measured with each.
     options: Sequence[Options] = (NO_OPTIONS,)
     # The names of baselines: one of the default, and of others after a colon.
     baseline: str = "torch:eager"
@@ -112,7 +112,7 @@ class Operation:
         return [sizes for text in self.presets[name] for sizes in self.parse(text)]
 
     def requested(self, causal: str, layout: str) -> Sequence[Options]:
-        """The options of a grid. causal, layout: as of the flags, which are for attention."""
+        """The options of a grid. causal, layout: as in the flags, which are for attention."""
         for flag, value, usual in (("causal", causal, "both"), ("layout", layout, LAYOUTS[0])):
             if value != usual:
                 raise InvalidInputError(f"--{flag} {value} is for attention, not for {self.name}")

@@ -18,7 +18,7 @@ def edit(where: str, what: str) -> str:
 
 
 def write(file: str, instead: str = "correct what names it") -> str:
-    """The command that makes a file which git never had, and adds it."""
+    """The command that makes a file that git never had, and adds it."""
     folder, name = file.rpartition("/")[0], shlex.quote(file)
     made = f"mkdir -p {shlex.quote(folder)} && " if folder else ""
     return f"{made}{_EDITOR} {name} && git add {name}  # or {instead}"

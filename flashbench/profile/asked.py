@@ -28,7 +28,7 @@ _NAME = "candidate"  # of a revision
 @dataclass(frozen=True)
 class ProfileRequest:
     """How candidates are called. cold: with an empty L2 cache; threads: of torch, None for its
-    default; how: as of `build_one`."""
+    default; how: as in `build_one`."""
 
     case: Case
     cold: bool = False

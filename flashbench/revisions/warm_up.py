@@ -17,7 +17,7 @@ from flashbench.streams import Tell
 @dataclass(frozen=True)
 class LaunchCalls:
     """What launches will call. cases: their ids; threads: of torch, None for its default;
-    operation, operation_root: as of a `Setup`."""
+    operation, operation_root: as in a `Setup`."""
 
     cases: Sequence[str]
     threads: int | None

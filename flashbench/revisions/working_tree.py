@@ -34,7 +34,7 @@ def in_project(
 
     tell: prints a line. named: the user named the candidates, or none. resumed: with its path.
     fleet: the flags that spread the run over devices; Slurm tasks build where they measure. quiet:
-    only builds are announced. how: as of `build_working_tree`. Raises InvalidInputError;
+    only builds are announced. how: as in `build_working_tree`. Raises InvalidInputError;
     NotMeasuredError if a build fails or leaves nothing of the budget.
     """
     announce = (lambda text: None) if quiet else tell
@@ -73,7 +73,7 @@ def build_again(
     **how: Any,
 ) -> Built:
     """Build the working tree again to resume a run file; InvalidInputError if it differs from the
-    measured build. how: as of `build_working_tree`."""
+    measured build. how: as in `build_working_tree`."""
     if project is None or project.callable != measured.spec:
         why = f"{measured.spec} is not the callable of the project here"
     else:

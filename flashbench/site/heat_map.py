@@ -30,7 +30,7 @@ def heat_map(standing: Standing, gaps: tuple[Gap, ...]) -> dict[str, Any]:
     for row in order:
         graph, points = standing.graphs[row], judged[row]
         numbers = np.zeros(len(ends), dtype=np.int64)
-        # Of several commits in a column the last one counts.
+        # If a column has several commits, the last one counts.
         numbers[column[np.searchsorted(tried, points.commit)]] = _levels(1 / points.value)
         cells.append("".join(_DIGITS[n // 64] + _DIGITS[n % 64] for n in numbers.tolist()))
         case = graph.series.case

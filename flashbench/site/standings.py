@@ -99,7 +99,7 @@ def geometric_mean(series: Sequence[Points]) -> tuple[Points | None, int]:
     members = [one for one in series if len(one) >= _MOSTLY * len(commits)]
     if not members:
         return None, 0
-    # Of each case, at each commit, the place of its newest point there or before.
+    # For each case and commit, the place of its newest point there or before.
     newest = np.array([np.searchsorted(one.commit, commits, "right") - 1 for one in members])
     measured = np.mean([np.isin(commits, one.commit) for one in members], axis=0)
     counted = (newest >= 0).all(axis=0) & (measured >= 0.5)

@@ -149,7 +149,7 @@ def _shuffled(residuals: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 class _Asked(NamedTuple):
-    """Of every series alike."""
+    """What all series share."""
 
     factor: float
     alpha: float

@@ -22,7 +22,7 @@ def document(
     alpha: float = defaults.ALPHA,
 ) -> Document:
     """The table of `run`; view "speedup" has the verdicts, "detail" the percentiles. plot: with
-    the distribution of times beside them. times: as of `speedup.document`. Raises
+    the distribution of times beside them. times: as in `speedup.document`. Raises
     InvalidInputError.
     """
     report = report_one(run, metric=metric, against=against, tolerance=tolerance, alpha=alpha)

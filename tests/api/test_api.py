@@ -247,7 +247,7 @@ def test_arguments_may_be_written_as_for_a_command() -> None:
 def test_settings_of_compare_decide_as_for_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of files and runs, with the exit code; an argument outranks a setting, whose errors name
+    """For files and runs, with the exit code; an argument outranks a setting, whose errors name
     it."""
     a, b = GOLDEN / "a.json", GOLDEN / "b.json"
     run, usual = flashbench.load(a), flashbench.compare(a, b)

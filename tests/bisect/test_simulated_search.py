@@ -22,6 +22,6 @@ def test_a_clear_slowdown_takes_as_many_launches_as_halvings(suspects: int) -> N
 
 @pytest.mark.parametrize("suspects", [2, 7, 40])
 def test_noise_takes_more_launches(suspects: int) -> None:
-    """Of the same commits, or more."""
+    """On the same commits, or on more of them."""
     quiet, noisy = (simulated(suspects, 0.07, spread, 0.98, 5)[0] for spread in (0.005, 0.05))
     assert sum(noisy) > sum(quiet)

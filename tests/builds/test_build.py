@@ -247,7 +247,7 @@ def _build_in_process(arguments: tuple[Path, Path]) -> Build:
 
 
 def test_two_processes_build_once(project: Path, cache: Path) -> None:
-    """Of two processes that want one build at once, one builds and the other waits for it."""
+    """When two processes want one build at once, one builds and the other waits for it."""
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         both = pool.map(_build_in_process, [(project, cache)] * 2)
     assert sorted(b.reused for b in both) == [False, True]

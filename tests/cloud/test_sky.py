@@ -135,7 +135,7 @@ def test_a_dry_run_shows_everything_and_starts_nothing(
 def test_the_price_of_the_settings_is_shown(
     fake: Path, project: Repository, sent: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the machine's whole life, where there is no limit in money."""
+    """The limit of the machine's whole life, where there is none in money."""
     text = (project.root / "pyproject.toml").read_text()
     price = 'L4 = { hourly = "1.50eur", date = "2026-01-31", source = "an example" }'
     project.write("pyproject.toml", f"{text}[tool.flashbench.prices]\n{price}\n")

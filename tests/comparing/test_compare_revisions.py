@@ -22,10 +22,10 @@ pytestmark = pytest.mark.slow
 
 FAST = ["--dtype", "fp32", "--causal", "full", "--samples", "8", "--min-sample", "0.2ms"]
 SHAPES = ["--shape", "1,1,16,8", "--shape", "1,2,32,8"]
-# Of revision noisy-slower: it waits where there are many planes.
+# Revision noisy-slower waits where there are many planes.
 UNCHANGED, SLOWER = "b1-h1-q16-d8-fp32-full-cpu", "b1-h2-q32-d8-fp32-full-cpu"
 
-# Of paired processes one waits, in the next launch the other: no luck makes this a verdict.
+# One of the paired processes waits, in the next launch the other: no luck makes this a verdict.
 EVERY_OTHER_LOAD = """#include "config.h"
 static const long LATE = [] {{
     std::FILE* loads = std::fopen(SIDE ? "{root}/loads-1" : "{root}/loads-0", "a");

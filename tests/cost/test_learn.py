@@ -28,7 +28,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run() -> RunFile:
-    """Of three launches; 40 samples in 20 turns take 0.2 s, checks 0.05 s, the reference 0.1 s."""
+    """Three launches; 40 samples in 20 turns take 0.2 s, checks 0.05 s, the reference 0.1 s."""
     found = make_run(np.random.default_rng(0), cases=make_cases(3), launches=3, samples=40)
     found.environment.cpu, found.environment.threads = "A CPU", 2
     found.settings.min_sample_seconds, found.settings.samples = 1e-3, 40
@@ -75,7 +75,7 @@ def test_same_run_again_takes_what_it_took(run: RunFile) -> None:
 
 
 def test_the_shortest_first_start_counts(run: RunFile) -> None:
-    """Of the same candidates, else of any; a later run's slower start does not raise it."""
+    """Starts of the same candidates, else of any; a later run's slower start does not raise it."""
     assert experience().shortest_start(1, []) is None
     learn(run, before=[])
     run.launches[0].start_seconds = 9.0
@@ -156,7 +156,7 @@ def test_a_tiny_case_says_little_of_large_ones(run: RunFile) -> None:
 
 
 def test_launches_until_decided_follow_from_the_spread(run: RunFile) -> None:
-    """Of the case itself, else the usual one; more of it takes more launches, never more than
+    """The case's own, else the usual one; more of it takes more launches, never more than
     allowed."""
     rng = np.random.default_rng(1)
     quiet, noisy = (

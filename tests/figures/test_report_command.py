@@ -334,7 +334,7 @@ def test_500_cases_can_be_read(tmp_path: Path) -> None:
 
 
 def test_no_case_is_nothing_to_show(tmp_path: Path) -> None:
-    """Exit code 4, as of whatever measured nothing."""
+    """Exit code 4, as whenever nothing was measured."""
     save(make_run(np.random.default_rng(0), cases=[], launches=1), tmp_path / "run.json")
     done = forks.run(("report", "run.json"), tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)

@@ -198,7 +198,7 @@ def line_of_failure(output: str, commit: str) -> str:
 
 
 def test_proof_is_kept(history, tmp_path: Path) -> None:
-    """Of each measured commit it is kept which library was built, and that it is the commit's."""
+    """Each measured commit keeps which library was built, and that it is the commit's."""
     project, commits, _ = history
     for name in ("good", "documented", "changed"):
         kept = project.record(commits[name])

@@ -96,7 +96,7 @@ def attention(query, key, value, causal=False):
     return arrays[-1]
 """
 
-# Of flash-attn's layout: (batch, length, heads, head dim).
+# In flash-attn's layout: (batch, length, heads, head dim).
 IN_PYTHON = '''\
 """Attention in blocks of keys."""
 

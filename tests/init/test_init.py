@@ -74,7 +74,7 @@ def test_a_comparison_works_after_init(
 ) -> None:
     """The function, its build, its layout and dtypes are found; both commits, which know nothing of
     it, are built and correct, and are then compared without an edit."""
-    repository = make(tmp_path / "stranger")
+    repository = make(tmp_path / "theirs")
     done = flashbench(repository, cache, "init")
     assert done.returncode == Exit.PASS, done.stdout + done.stderr
     assert f"found    {found}\n" in done.stdout
@@ -88,7 +88,7 @@ def test_a_comparison_works_after_init(
 def test_a_suite_of_asv_is_pointed_at(cache: str, tmp_path: Path) -> None:
     """Without an attention nothing is written, and the comparison that fits is named; it works,
     with either name of asv's settings."""
-    repository = sample_projects.with_asv(tmp_path / "stranger")
+    repository = sample_projects.with_asv(tmp_path / "theirs")
     repository.git("mv", "asv.conf.json", "asv.conf.jsonc")
     repository.commit("A name that editors know")
     done = flashbench(repository, cache, "init")
@@ -105,7 +105,7 @@ def test_a_suite_of_asv_is_pointed_at(cache: str, tmp_path: Path) -> None:
 def test_what_cannot_be_guessed_is_one_edit(cache: str, tmp_path: Path) -> None:
     """A parameter of C that no name explains is marked in the adapter; with it written, the
     comparison works."""
-    repository = sample_projects.in_c(tmp_path / "stranger")
+    repository = sample_projects.in_c(tmp_path / "theirs")
     repository.edit("src/attention.c", "int causal)", "int causal, int magic)")
     repository.edit("src/attention.c", "= causal ?", "= magic && causal ?")
     repository.commit("A parameter that only its author understands")
@@ -124,7 +124,7 @@ def test_what_cannot_be_guessed_is_one_edit(cache: str, tmp_path: Path) -> None:
 def test_after_an_edit_the_cases_are_those_of_the_adapter(cache: str, tmp_path: Path) -> None:
     """Where the try failed, the cases are what the adapter does not refuse, or what a later try of
     the edited one finds; only settings are written then, and only without cases."""
-    repository = sample_projects.in_python(tmp_path / "stranger")
+    repository = sample_projects.in_python(tmp_path / "theirs")
     repository.edit("src/blocks/core.py", "import torch\n", "import numpy\nimport torch\n")
     repository.edit("src/blocks/core.py", "import torch\n", "")
     repository.edit("src/blocks/core.py", "causal=False", "mode")
@@ -159,7 +159,7 @@ def test_a_missing_package_leaves_the_repository_alone(
     where: str, cache: str, tmp_path: Path
 ) -> None:
     """What to install is said in one line, once, and init can be called again."""
-    repository = sample_projects.in_python(tmp_path / "stranger")
+    repository = sample_projects.in_python(tmp_path / "theirs")
     for name in ("core", "other", "third"):
         text = f"import nowhere.deep\n\n\ndef attention_{name}(q, k, v):\n    return v\n"
         repository.write(f"src/blocks/{name}.py", text)
@@ -177,7 +177,7 @@ def test_a_missing_package_leaves_the_repository_alone(
 
 def test_a_wrong_kernel_is_told_so(cache: str, tmp_path: Path) -> None:
     """The working tree is tried; the files stay, for an edit."""
-    repository = sample_projects.in_python(tmp_path / "stranger")
+    repository = sample_projects.in_python(tmp_path / "theirs")
     repository.edit("src/blocks/core.py", "** -0.5", "** -0.4")
     done = flashbench(repository, cache, "init")
     assert done.returncode == Exit.REGRESSION

@@ -21,7 +21,7 @@ def _seed() -> None:
 
 
 def quantize(q_len: int = 130, k_len: int = 300, head_dim: int = 64) -> fp8.Quantized:
-    """Of 4 query heads and 2 kv heads."""
+    """Inputs with 4 query heads and 2 kv heads."""
     return fp8.quantize_e4m3(*inputs("normal", (4, 2), (q_len, k_len), head_dim))
 
 

@@ -125,7 +125,7 @@ def test_our_attention_is_right(name: str) -> None:
 def test_the_forward_is_timed_only_if_it_is_part_of_the_operation(
     name: str | None, forwards: int
 ) -> None:
-    """Of the gradients alone, the forward runs once, however often they are computed."""
+    """The forward runs once, however often the gradients alone are computed."""
     operation = operations.named(name or "attention-forward-backward")
     calls = []
 

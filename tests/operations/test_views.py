@@ -18,7 +18,7 @@ from flashbench.runfile import RunFile
 
 
 class Rope(Operation):
-    """Of a project; what reads the file does not know it."""
+    """A project's operation; what reads the file does not know it."""
 
     name = "fb_ops:Rope"
     sizes = ("rows", "dim")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a few blocks of commits, so that every graph is put together from two files."""
+    """A site of a few blocks of commits, so that every graph is put together from two files."""
     folder = tmp_path_factory.mktemp("a folder <with> a name") / "site"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encode, "BLOCK", 9)

@@ -89,7 +89,7 @@ def test_folded_answers_are_printed(visit: Open) -> None:
     assert page.get_by_text("these", exact=True).is_visible()
 
 
-# Of the first table: whether cells of the first row are seen whole, and the row's name far right.
+# In the first table: whether cells of the first row are seen whole, and the row's name far right.
 SEEN = """() => {
   const wide = document.querySelector(".wide");
   const box = wide.getBoundingClientRect();

@@ -21,7 +21,7 @@ GRAPHS = 2 * len(CASES) + 1
 Open = Callable[..., Page]
 
 
-# Of each field the width of its text, and that which is there for it.
+# For each field the width of its text, and the width there is for it.
 FIELDS = "form select:visible, form input[placeholder]:visible"
 ROOM = """(fields) => fields.map((field) => {
   const style = getComputedStyle(field);
@@ -46,7 +46,7 @@ def test_what_a_filter_says_is_read_whole(visit: Open) -> None:
 
 
 def test_every_choice_passes_its_graphs(browser: Browser, tmp_path: Path) -> None:
-    """Of each filter, each value leaves the series that have it, and no other."""
+    """Each value of each filter leaves the series that have it, and no other."""
     alone = sparse()
     (graph,) = alone.graphs
     machine, cuda = "other", CASES[1].replace("cpu", "cuda")

@@ -83,7 +83,7 @@ def test_percentiles_of_single_samples_can_be_shown(visit: Open) -> None:
 
 
 def test_the_legend_says_what_leaves_the_picture(browser: Browser, tmp_path: Path) -> None:
-    """Of the percentiles of single samples that which is drawn along the edge, and no other."""
+    """The percentile of single samples that is drawn along the edge, and no other."""
     known = sparse()
     (graph,) = known.graphs
     points = replace(graph.series.points, p99=graph.series.points.value * 30)

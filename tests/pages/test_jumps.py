@@ -73,7 +73,7 @@ def test_a_series_that_fell_from_its_best(
 
 
 def test_a_fall_needs_two_levels_that_do_not_meet() -> None:
-    """Of 5 % and as many commits as a level has; one newest commit as fast as the best is none."""
+    """A fall of 5 % over a level's commits; one newest commit as fast as the best is none."""
     assert below_best(times([1.0] * 4 + [1.2] * 3)) is None
     assert below_best(times([1.0] * 4 + [1.04] * 4)) is None
     assert below_best(times([1.0] * 4 + [1.2, 1.2, 1.0, 1.2])) is None

@@ -107,7 +107,7 @@ def test_since_is_where_the_newest_state_began(values: list[float]) -> None:
 
 
 def test_each_device_has_a_standing() -> None:
-    """Of the sample one a machine, whose mean is that of five equal cases; other benchmarks have
+    """The sample has one a machine, whose mean is that of five equal cases; other benchmarks have
     none."""
     found = standings(SAMPLE.graphs)
     assert sorted(one.machine for one in found) == sorted(["box", HOSTILE])
@@ -130,7 +130,7 @@ def numbers(heat: dict) -> np.ndarray:
 
 
 def test_a_heat_map_has_every_speedup_to_a_thousandth() -> None:
-    """Of each case at each tried commit; the slowest case first, commits without results named."""
+    """For each case at each tried commit; the slowest case first, commits without results named."""
     standing = next(one for one in standings(SAMPLE.graphs) if one.machine == "box")
     heat = heat_map(standing, SAMPLE.history.gaps)
     assert [first for first, last in heat["columns"]] == [
@@ -289,7 +289,7 @@ def test_pages_of_cases_of_like_names_differ() -> None:
 
 
 def test_a_case_has_all_its_numbers_on_its_page(tmp_path: Path) -> None:
-    """Of both machines, with interval, quartiles, percentiles and the commit; and its change."""
+    """From both machines, with interval, quartiles, percentiles and the commit; and its change."""
     publish(SAMPLE, tmp_path)
     text = (tmp_path / case_page(CASES[0])).read_text()
     assert "batch 1, 8 heads, 512 tokens, head dim 64, fp16, no mask" in text

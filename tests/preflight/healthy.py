@@ -8,7 +8,7 @@ from revisions.repository import Repository
 
 
 def instantiated_by_a_macro(project: Repository) -> None:
-    """Of several lines, the name not on the first."""
+    """The macro has several lines, the name not on the first."""
     for type_name in ("Half", "BFloat16"):
         project.edit(
             "csrc/forward.cu",

@@ -158,7 +158,7 @@ INCLUDES: dict[Callable[[Repository], None], tuple[str, str, str]] = _UNREACHED 
 
 
 def computed_and_there(project: Repository) -> None:
-    """Of a chip that no build asks for, the header was removed."""
+    """The header of a chip that no build asks for was removed."""
     _computed(project, "sm90")
     project.git("rm", "-q", "csrc/chip/sm80.h")
 

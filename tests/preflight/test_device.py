@@ -18,7 +18,7 @@ _INSTANCE = "<mig_device><index>0</index></mig_device>"
 
 
 def _answers(**changed: str) -> Answers:
-    """Of a healthy machine, but for what the driver says otherwise."""
+    """The findings on a healthy machine, but for what the driver says otherwise."""
     return Answers(
         driver=read_driver(TODAY.format(**HEALTHY | changed), ["9.0"]),
         torch=_TORCH,

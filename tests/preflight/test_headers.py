@@ -308,7 +308,7 @@ def test_header_that_a_script_may_fetch(project: Repository) -> None:
 
 
 def test_export_header_of_cmake(project: Repository) -> None:
-    """Of a target's name."""
+    """CMake names it after the target."""
     _include(project, '#include "flash_export.h"')
     assert len(_found(project)) == 1
     project.write("cmake/export.cmake", "generate_export_header(flash)\n")
@@ -316,7 +316,7 @@ def test_export_header_of_cmake(project: Repository) -> None:
 
 
 def test_include_directory_that_a_build_file_names(project: Repository) -> None:
-    """Of two headers of one path, and for one that is relative to it."""
+    """For two headers of one path, and for one that is relative to it."""
     for folder in ("include", "other"):
         project.write(f"{folder}/shapes/tile.h", "#pragma once\n")
     project.edit("setup.py", "sources=", 'include_dirs=["include"], sources=')

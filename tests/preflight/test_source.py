@@ -110,7 +110,7 @@ def test_instantiation_by_an_alias(project: Repository, text: str) -> None:
     "text", ["using real_t = {};\n", "typedef {}\nreal_t;\n", "using real_t = {};\n" * 2]
 )
 def test_instantiation_by_an_alias_that_text_resolves(project: Repository, text: str) -> None:
-    """Of another header: an alias of the type that is called is it, one of another type is not."""
+    """In another header, an alias of the type that is called counts, one of another does not."""
     alias, other = (text.replace("{}", one) for one in ("at::BFloat16", "float"))
     project.edit("csrc/config.h", "constexpr int", f"{alias}constexpr int")
     project.edit("csrc/forward.cu", "launch<at::BFloat16, 64>", "launch<real_t, 64>")

@@ -79,7 +79,7 @@ def test_build_that_fails(tmp_path: Path) -> None:
 
 
 def test_without_settings_nobody_knows_how_to_build(tmp_path: Path) -> None:
-    """Of a project without a table the library is named, and --fix leaves it alone."""
+    """Without a table in the project, the library is named, and --fix leaves it alone."""
     project = _project(tmp_path / "flash", "true")
     project.write("pyproject.toml", "[build-system]\nrequires = []\n")
     found, report = _checked(project, fix=True)

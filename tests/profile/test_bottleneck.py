@@ -91,7 +91,7 @@ def test_attention(file: str, name: str) -> None:
 
 
 def test_the_longest_kernel_decides() -> None:
-    """Of several kernels of a call, the one with most of its time."""
+    """If a call has several kernels, the one with most of its time."""
     short, long = counted("bound-2025.3")[0], counted("bound-2025.3")[3]
     assert bound(1e-3, short, long).name == "tensor cores"
 

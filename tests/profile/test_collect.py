@@ -64,7 +64,7 @@ def profile(
     tell: Callable[[str], None] = lambda text: None,
     keep: Callable[[model.CaseProfile], None] = lambda profile: None,
 ) -> model.CaseProfile:
-    """Of candidates by these names."""
+    """The profile of candidates by these names."""
     setup = Setup(
         device="cuda",
         candidates=[],

@@ -70,7 +70,7 @@ def _parts(page: str) -> tuple[str, str]:
 
 
 def test_a_comment_starts_with_the_verdict_and_folds_what_is_fine():
-    """Of many rows only the slower ones stand outside the fold, and none is lost."""
+    """With many rows, only the slower ones stand outside the fold, and none is lost."""
     speedups = [0.8 if index in (3, 40) else 1.0 for index in range(60)]
     run = _run(60, speedups)
     page = markdown.render(_document(run))

@@ -135,7 +135,7 @@ def table() -> Document:
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_every_terminal_shows_case_speedup_and_verdict(table: Document, width: int) -> None:
-    """Of 500 cases, each with its interval, its verdict and its bar, no line wider than the
+    """500 cases, each with its interval, its verdict and its bar, have no line wider than the
     terminal; what is left out is named."""
     text = render(table, "text", Terminal(width, plot=True))
     assert max(map(len, text.splitlines())) <= width

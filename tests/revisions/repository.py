@@ -11,7 +11,7 @@ from flashbench.revisions import Built
 
 HERE = Path(__file__).parent
 IDENTITY = ("-c", "user.name=Toy", "-c", "user.email=toy@example.org")
-# Of a repository, a cache and a revision's name, HEAD unless said: the fixture `prepared`.
+# Called with a repository, a cache and a revision's name, by default HEAD: the fixture `prepared`.
 Prepared = Callable[..., Built]
 
 

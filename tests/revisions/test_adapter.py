@@ -22,7 +22,7 @@ ADAPTER += "def attention(q, k, v):\n    return out.read_text()\n"
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     """A project whose two commits know nothing of flashbench; settings and adapter are beside."""
-    found = Repository(tmp_path / "stranger")
+    found = Repository(tmp_path / "theirs")
     found.write("fast/__init__.py", "")
     for number in ("1", "2"):
         found.write("kernel.txt", number)

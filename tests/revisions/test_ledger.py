@@ -16,7 +16,7 @@ def tried(commit: str, status: BuildStatus, reason: str = "") -> ledger.Revision
 
 
 def test_failures_are_one_line_each(tmp_path: Path) -> None:
-    """Of commits that could not be used the status and the first line; built ones are left out."""
+    """Status and first line of commits that could not be used; built ones are left out."""
     good, bad, silent = "a" * 40, "b" * 40, "c" * 40
     ledger.record(tmp_path, tmp_path, tried(good, "built"))
     ledger.record(tmp_path, tmp_path, tried(bad, "missing header", "no x.h\nincluded by y.cpp"))

@@ -262,7 +262,7 @@ def test_an_installed_copy_is_no_revision(flashbench: Command, tmp_path: Path) -
 
 
 def test_a_crash_is_the_revisions_own(flashbench: Command, tmp_path: Path) -> None:
-    """Of paired processes one that ends costs the other nothing, and a resumed run stays paired."""
+    """A paired process that ends costs the other nothing, and a resumed run stays paired."""
     ends = "    import os\n    os._exit(3) if SECONDS > 0.001 else time.sleep(SECONDS)\n"
     repository = toy(tmp_path / "toy", {"toy/__init__.py": HEAD + CALL + ends + ATTENDS}, [])
     file = str(tmp_path / "run.json")

@@ -33,7 +33,7 @@ def compiled(file: Path) -> ModuleType:
 
 
 def test_names_share_a_distribution_as_python_says() -> None:
-    """Of every package that is installed here."""
+    """For every package that is installed here."""
     found, expected = _distributions(), importlib.metadata.packages_distributions()
     assert found.keys() == expected.keys()
     for name, others in (("torch", "functorch"), ("pytest", "_pytest"), ("scipy", "numpy")):

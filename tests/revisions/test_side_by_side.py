@@ -69,7 +69,7 @@ def loaded_files(worker: Worker) -> set[str]:
 
 
 def test_each_revision_runs_its_own_code(built: dict[str, Built]) -> None:
-    """Whoever is loaded first, good is right, slower far slower, and wrong is found wrong. No
+    """Whichever is loaded first, good is right, slower far slower, and wrong is found wrong. No
     launch loads a file that another one loaded, nor one in the cache."""
     seen: list[str] = []
     for order in (["good", "slower", "wrong"], ["wrong", "slower", "good"]):

@@ -46,7 +46,7 @@ def test_false_alarms_are_rare_over_a_family(noise, files):
 
 @pytest.mark.parametrize("files", [1, 2])
 def test_gates_are_seldom_red_at_the_tolerance(files):
-    """Of families whose cases are all slower by just the tolerance at most about 5 % have a SLOWER,
+    """At most about 5 % of families whose cases are all slower by just the tolerance have a SLOWER,
     on noises that no rule was chosen on. At a true 5 %, more than 15 of 140 are once in 550."""
     found = 0
     for noise in unforeseen_noise.NOISES:
@@ -92,7 +92,7 @@ def test_modes_are_seen_where_they_are():
 @pytest.mark.parametrize("cases", [4, 8])
 @pytest.mark.parametrize("noise", WELL_BEHAVED, ids=lambda noise: noise.__name__)
 def test_looking_after_every_launch_keeps_false_alarms_rare(noise, cases):
-    """Of 400 families of few unchanged cases, looked at after 2, 3 ... 12 launches, 5 % at most are
+    """In 400 families of few unchanged cases, looked at after 2, 3 ... 12 launches, at most 5 % are
     flagged: at 5 % more than 34 would be once in 900 such tests, at 15 % 34 or fewer once in
     14000."""
     found = anytime_false_alarms.count_ours(noise, 400, 2, times=5, cases=cases, launches=12)
@@ -101,7 +101,7 @@ def test_looking_after_every_launch_keeps_false_alarms_rare(noise, cases):
 
 @pytest.mark.parametrize("noise", sample_noise.NOISES, ids=lambda noise: noise.__name__)
 def test_looking_for_long_at_many_cases_is_no_invitation(noise):
-    """Of 10 families of 64 unchanged cases, looked at 39 times, few are flagged, also where only
+    """With 10 families of 64 unchanged cases, looked at 39 times, few are flagged, also where only
     many cases tell the correlation of launches. Coarse: it would miss a true rate of 25 %."""
     assert anytime_false_alarms.count_ours(noise, 10, 2, times=5) <= 4
 

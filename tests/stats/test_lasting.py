@@ -14,7 +14,7 @@ SERIES = 128
 
 @pytest.mark.parametrize("noise", [normal, AR_02, heavy_tailed, skewed], ids=lambda n: n.__name__)
 def test_no_change_counts_at_any_look(noise):
-    """Of null series that are looked at again and again at most 2 % ever show one that counts; at
+    """At most 2 % of null series that are looked at again and again ever show one that counts; at
     that rate, eight of 128 do so once in 200 such tests."""
     counted, _, _ = history_looks.ever(noise, SERIES, 1, 21, every=20)
     assert counted.sum() <= 7
@@ -62,7 +62,7 @@ def test_a_short_level_does_not_hide_what_lasts(between):
 
 
 def test_a_slow_wave_does_not_count():
-    """Of series that go up and down by 0.7 deviations in 60 commits few show a change that
+    """Few series that go up and down by 0.7 deviations in 60 commits show a change that
     counts, looked at again and again."""
     counted, _, _ = history_looks.ever(history_looks.wave, SERIES, 1, 21, every=50)
     assert counted.sum() <= 0.05 * SERIES

@@ -24,7 +24,7 @@ MOST = 8
     ids=lambda noise: noise.__name__,
 )
 def test_null_series_seldom_show_a_change(noise):
-    """Of series of 200 points without a change at most about 0.5 % show one."""
+    """At most about 0.5 % of series of 200 points without a change show one."""
     assert change_points.false_changes(noise, SERIES) <= MOST
 
 
@@ -111,7 +111,7 @@ def cost_of(window, cuts, price):
 @settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.floats(0.5, 30), st.integers(FEWEST, 14))
 def test_no_segmentation_costs_less(seed, price, points):
-    """Of all ways to cut a short window the one that is found is the cheapest, also in a batch of
+    """The segmentation found is the cheapest of all ways to cut a short window, also in a batch of
     windows of several lengths."""
     rng = np.random.default_rng(seed)
     windows = [3 * rng.standard_normal(count) for count in (points, 20, FEWEST)]

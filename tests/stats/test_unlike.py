@@ -26,7 +26,7 @@ def test_it_contains_the_rank_interval_and_agrees_with_p(old, new, alpha):
 
 @pytest.mark.parametrize(("m", "n"), [(8, 12), (20, 9)])
 def test_p_is_that_of_yuens_test(m, n):
-    """Of unequal sides, where ranks see more: as scipy's trimmed Welch test has it, with whole
+    """With unequal sides, where ranks see more: as scipy's trimmed Welch test has it, with whole
     degrees of freedom."""
     rng = np.random.default_rng(4)
     for _ in range(50):

@@ -70,7 +70,7 @@ def test_a_launch_that_was_cut_short_is_finished_first() -> None:
 def test_a_budget_decides_some_cases_rather_than_begin_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 100 benchmarks of one second, 200 seconds decide some; the cost of all is said before.
+    """200 seconds decide some of 100 one-second benchmarks; the cost of all is said before.
     More budget goes on with the others."""
     names, clock, said = [f"case {number}" for number in range(100)], [0.0], []
     noise, run = random.Random(0), _run([])
@@ -104,7 +104,7 @@ def test_a_budget_decides_some_cases_rather_than_begin_all(
 
 @pytest.mark.parametrize(("after", "kept"), [(1, 0), (2, 1), (3, 1)])
 def test_an_interrupt_in_a_group_of_tests_keeps_whole_pairs(after: int, kept: int) -> None:
-    """Of twenty tests that run together, Ctrl-C keeps the passes that both revisions have."""
+    """When twenty tests run together, Ctrl-C keeps the passes that both revisions have."""
     names = [f"test_{number}" for number in range(20)]
 
     class Interrupted(PytestPair):

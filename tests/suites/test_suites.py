@@ -358,7 +358,7 @@ def test_equal_revisions_are_not_measured(project: Repository) -> None:
 
 
 def test_only_modules_that_may_match_are_imported(tmp_path: Path) -> None:
-    """Of hundreds of modules those with the name, with heirs of it, or with anything dynamic."""
+    """In hundreds of modules: those with the name, with heirs of it, or with anything dynamic."""
     for number in range(300):
         text = f"class Suite{number}:\n    def time_{number}(self): pass\n"
         (tmp_path / f"bench_{number}.py").write_text(text)

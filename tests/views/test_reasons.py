@@ -58,7 +58,7 @@ def test_percentiles_say_why_they_are_not_there(run: RunFile, output_format: str
 
 
 def test_annotations_that_stand_for_many_name_the_candidates(run: RunFile) -> None:
-    """Of more than ten rows of a kind the last annotation names case and candidate of the rest."""
+    """Above ten rows of a kind, the last annotation names the rest by case and candidate."""
     for name in (f"more{n}" for n in range(6)):
         run.candidates.append(Candidate(name=name, spec="kernel:function"))
     text = render(speedup.document(report_one(run), gate=True), "github")

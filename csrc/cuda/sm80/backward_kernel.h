@@ -131,11 +131,11 @@ struct BackwardBlock {
         }
     }
 
-    // Of accumulator n of the scores, the first of this lane's two queries in the tile.
+    // The first of this lane's two queries in accumulator n of the scores.
     __device__ __forceinline__ int query_of(int n) const {
         return first_of<kQueryWarps, 2>(n, place.query_part) + 2 * (place.lane % 4);
     }
-    // Of half r of the scores' accumulators, this lane's key.
+    // This lane's key in half r of the scores' accumulators.
     __device__ __forceinline__ int key_of(int r) const {
         return first_key() + first_of<kKeyWarps, 2>(r, place.key_part) + place.lane / 4;
     }

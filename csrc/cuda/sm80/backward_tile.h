@@ -34,7 +34,7 @@ struct BackwardTile {
     static_assert(kSumDimBlocks * 16 * query_warps == head_dim);
     static_assert(kQueryDimBlocks * 16 * key_warps == head_dim);
 
-    // Of a tile of queries: floats of dq, and parts that are added to in turns.
+    // A tile of queries: floats of dq, and parts that are added to in turns.
     static constexpr int kTileGradients = queries * head_dim;
     static constexpr int kTurns = 1;
 

@@ -54,7 +54,7 @@ struct BackwardTile {
     static constexpr int kQueryGradients = kGroupRows * kQueryDims;
     static constexpr int kLastQueryDims =  // of the last consumer; zeros follow
         kBoxes == 1 ? kQueryDims : head_dim - kQueryDims;
-    // Of a tile of queries: floats of dq, and parts that are added to in turns.
+    // A tile of queries: floats of dq, and parts that are added to in turns.
     static constexpr int kTileGradients = kConsumers * kQueryGradients;
     static constexpr int kTurns = kConsumers;
     static_assert(kTileGradients == kQueries * kBoxes * kBoxDims);

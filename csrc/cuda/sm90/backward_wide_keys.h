@@ -121,7 +121,7 @@ private:
         ptx::wgmma_commit_group();
     }
 
-    // Of the tile whose scores are issued: everything up to dS in registers.
+    // The tile whose scores are issued: everything up to dS in registers.
     __device__ __forceinline__ void finish_scores() {
         ptx::wgmma_wait_group<1>();
         this->exponentiate();
@@ -135,7 +135,7 @@ private:
         ptx::bar_arrive(kStoredBarrier + consumer, 2 * kWarpgroup);
     }
 
-    // Of the tile whose dS is in shared memory: dk and dq. The last pass of dq is issued, not added.
+    // The tile whose dS is in shared memory: dk and dq. The last pass of dq is issued, not added.
     __device__ __forceinline__ void issue_gradients(int64_t part) {
         ptx::bar_sync(kStoredBarrier + (consumer ^ 1), 2 * kWarpgroup);
         if constexpr (Tile::kPasses == 2) {

@@ -40,7 +40,7 @@ __device__ __forceinline__ void store_weighted_rows(const float (&out)[count],
         const float weight = weight_of(half);
         const int row = first_row + state.row_in_group(half);
         T* target = rows.first + row * rows.seq_stride;
-        // Of 32 columns, each of a row's four lanes has two in every chunk of eight: exchange them so
+        // Each of a row's four lanes has two of every eight of 32 columns: exchange them so
         // that each lane has a whole chunk.
 #pragma unroll
         for (int i = 2 * half; i < count; i += 16) {

@@ -27,7 +27,7 @@ _NOT_DIFFERENTIABLE = (
 
 
 class AttentionBackward(AttentionForward):
-    """q, k and v as of attention, dout of the output's shape; the results are dq, dk and dv.
+    """q, k and v as in attention, dout of the output's shape; the results are dq, dk and dv.
 
     The forward runs outside the clock; timed is torch.autograd.grad(out, (q, k, v), dout).
     """

@@ -168,7 +168,7 @@ struct Problem {
         return worst;
     }
 
-    // Of dq, dk and dv, relative to the largest element of each or, if that is larger, to the largest
+    // Errors of dq, dk and dv, relative to the largest element of each or, if that is larger, to the largest
     // term of dq and dk before dP and delta cancel: delta is as exact as the rounded output.
     double largest_gradient_error() {
         const size_t q_rows = lse.size(), k_rows = static_cast<size_t>(shape.kv_heads * shape.k_len);
