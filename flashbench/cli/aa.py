@@ -28,10 +28,9 @@ from flashbench.cli.run_file import interrupted, run_file
 from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.measuring.claim import new_run_file
+from flashbench.measuring.requested import how_to_build
 from flashbench.measuring.same_plan import continued
-from flashbench.revisions.built import NEW, OLD
 from flashbench.revisions.project import processes_for
-from flashbench.runfile import BuildIdentity, Candidate
 
 if TYPE_CHECKING:
     from flashbench.measuring.plan import Plan
@@ -148,47 +147,16 @@ def _plan(options: dict[str, Any], resumed: "RunFile | None", directory: Path) -
     from flashbench.measuring.plan import Plan
     from flashbench.measuring.run_document import plan_to_resume
     from flashbench.revisions import find
+    from flashbench.revisions.twice import build_twice
 
-    spec, import_root, identity = _build(options, resumed, directory)
+    again = None if resumed is None else (resumed, options["resume"])
+    how = how_to_build(options)
     both: dict[str, Any] = {
-        "candidates": [Candidate(name=name, spec=spec, build=identity) for name in (OLD, NEW)],
-        "import_roots": {OLD: str(import_root), NEW: str(import_root)},
+        **build_twice(options["candidate"], again, directory, tell, **how),
         "launches": options["launches"] * options["comparisons"],
-        "backends": "default",
     }
     if resumed is not None:
         return replace(plan_to_resume(resumed, options["resume"]), **both)
     processes = processes_for(find(Path.cwd()), options["processes"])
     asked = plan_options(options | {"processes": processes}) | both
     return Plan(**asked, metrics=[], pair=pair_of(options))
-
-
-def _build(
-    options: dict[str, Any], resumed: "RunFile | None", directory: Path
-) -> tuple[str, Path, BuildIdentity]:
-    """The build to compare with itself: its name, import root and identity."""
-    from flashbench.candidates import OUR_CALLABLE, OURS, parse_candidate
-    from flashbench.measuring.requested import how_to_build
-    from flashbench.revisions import WORKTREE, find
-    from flashbench.revisions.announced import build_working_tree
-    from flashbench.revisions.installed import copy_installed
-    from flashbench.revisions.working_tree import build_again
-
-    project = find(Path.cwd())
-    if resumed is not None:
-        assert resumed.pair is not None
-        old = next(c for c in resumed.candidates if c.name == resumed.pair.old)
-        if old.build.revision == WORKTREE:
-            how = how_to_build(options)
-            built = build_again(project, old, options["resume"], tell, **how)
-            return old.spec, built.require(), built.identity
-        spec = old.spec
-    elif options["candidate"] is None and project is not None:
-        built = build_working_tree(project, tell, **how_to_build(options))
-        return project.callable, built.require(), built.identity
-    else:
-        spec = parse_candidate(options["candidate"] or OURS).spec
-        spec = OUR_CALLABLE if spec == OURS else spec
-        tell(f"measuring {spec}, as it is imported here")
-    roots = [str(project.import_root)] if project is not None else []
-    return spec, *copy_installed(spec, directory, roots)
