@@ -4,27 +4,29 @@ import math
 
 from flashbench.bisect.question import Range
 from flashbench.bisect.simulated_search import launches_of_search
-from flashbench.cost.estimate import Seconds, Work
-from flashbench.cost.forecast import Forecast, source
-from flashbench.cost.known import Experience
-from flashbench.revisions.forecast import add_builds
+from flashbench.cost.estimate import Seconds
+from flashbench.cost.forecast import Forecast, Terms, source
+from flashbench.measuring.plan import Plan
+from flashbench.revisions.forecast import add_builds, paired_work
 from flashbench.revisions.preparer import default_jobs
 
 
-def add_search(
-    found: Forecast,
+def forecast_search(
     asked: Range,
-    ends: Work,
-    known: Experience,
+    plan: Plan,
+    device: str,
+    terms: Terms,
     *,
     speed: bool,
     rule: tuple[float, float],
     quick: bool,
     jobs: int | None,
-) -> None:
-    """Add a search to a forecast: of a slowdown by simulation, else the commits that halving needs,
-    and some more. ends: launches of both ends, at most; rule: tolerance and confidence; jobs:
-    None for the default."""
+) -> Forecast:
+    """Forecast a search: of a slowdown by simulation, else the commits that halving needs,
+    and some more. plan: of both ends, with the most launches; rule: tolerance and confidence;
+    jobs: None for the default."""
+    known, ends = terms.known(device), paired_work(asked.project, plan, device, 2)
+    found = terms.forecast("bisect", ends, known)
     suspects = sum(asked.changes()) if speed else asked.builds()
     size, change = asked.graph.size, "changes" if suspects == 1 else "change"
     found.what = (
@@ -48,3 +50,4 @@ def add_search(
     if launches is not None:
         found.parts += launches.parts
         found.sources += [source(known, ends), *launches.sources]
+    return found

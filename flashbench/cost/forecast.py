@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flashbench.case import Case
+from flashbench.cost import store
 from flashbench.cost.estimate import (
     Seconds,
     Work,
@@ -13,8 +14,9 @@ from flashbench.cost.estimate import (
     launches_within,
     starts_seconds,
 )
-from flashbench.cost.known import LEAST_START, Basis, Experience
-from flashbench.cost.money import DevicePrice
+from flashbench.cost.known import LEAST_START, Basis, Experience, experience
+from flashbench.cost.money import DevicePrice, Money
+from flashbench.machine import name_of
 
 # The command's own seconds, beside builds and workers: to start, judge and write.
 _COMMAND = Seconds(0.3, 0.6, 3.0)
@@ -137,6 +139,48 @@ class Forecast:
             return None
         fit = [case for one in self._works for case in cases_within(*one, self.known)]
         return [case for case in self.work.cases if case in fit]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms a command measures. budget: as it was given, in seconds or money, and in
+    seconds; threads: of torch, None for its default; on: another machine, by a part of its device's
+    name."""
+
+    rate: DevicePrice | None = None
+    budget: float | Money | None = None
+    budget_seconds: float | None = None
+    threads: int | None = None
+    on: str = ""
+
+    def known(self, device: str) -> Experience:
+        """Experience with the machine."""
+        if not self.on:
+            return experience(device, self.threads)
+        return Experience(device, store.read().like(device, self.on))
+
+    def forecast(self, command: str, work: Work, known: Experience) -> Forecast:
+        """A forecast without parts."""
+        sizes = (
+            (len(work.cases), "case", "s"),
+            (len(work.candidates), "candidate", "s"),
+            (work.launches, "launch", "es"),
+        )
+        words = [f"{count} {noun}{end * (count != 1)}" for count, noun, end in sizes]
+        budget = self.budget
+        limit = str(budget) if isinstance(budget, Money) else f"{budget:g}s" if budget else ""
+        threads = known.machine.threads if known.machine and known.device == "cpu" else 0
+        return Forecast(
+            command,
+            " x ".join(words),
+            (known.machine.name if known.machine else self.on or name_of(known.device))
+            + (f", {threads} threads" if threads else ""),
+            elsewhere=bool(self.on),
+            rate=self.rate,
+            budget=limit,
+            budget_seconds=self.budget_seconds,
+            builds_count=isinstance(budget, Money),
+        )
 
 
 def measuring_parts(work: Work, known: Experience) -> list[Part]:

@@ -89,3 +89,21 @@ def places_of(text: str) -> Sequence[int]:
 def slots(gpus: Sequence[Gpu]) -> list[Slot]:
     """One slot per GPU; its UUID identifies the GPU whatever order CUDA counts in."""
     return [Slot(f"gpu {gpu.index}", {"CUDA_VISIBLE_DEVICES": gpu.uuid}) for gpu in gpus]
+
+
+def count_devices(text: str, tasks: int | None, *, elsewhere: bool) -> int:
+    """How many devices share the cases: of the GPUs of this machine, or as many as --gpus names on
+    another. text: of --gpus; tasks: of --slurm. Raises InvalidInputError."""
+    if not text:
+        return tasks or 1
+    try:
+        visible = [] if elsewhere else visible_gpus()
+    except NotMeasuredError:
+        visible = []
+    if visible:
+        return len(choose(text, visible))
+    if text == "all":
+        raise InvalidInputError(
+            "--gpus all: the GPUs of another machine are not known here; write how many"
+        )
+    return len(places_of(text))

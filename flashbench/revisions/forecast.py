@@ -1,23 +1,69 @@
 """What measuring revisions takes: their builds, and their launches."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from flashbench.builds import cache_directory
 from flashbench.cost import store
 from flashbench.cost.estimate import Seconds, Work
-from flashbench.cost.forecast import Forecast, Part
+from flashbench.cost.forecast import Forecast, Part, Terms, measuring_parts, source
+from flashbench.cost.shares import share
 from flashbench.measuring.plan import Plan
+from flashbench.metric import metrics_of
 from flashbench.revisions import pending_builds
 from flashbench.revisions.project import Project, processes_for
-from flashbench.revisions.revision import Revision
+from flashbench.revisions.revision import WORKTREE, Revision, resolve
+from flashbench.runfile import RunFile
+from flashbench.shard import cases_of_shard
 
 # For a repository without a timed build or check.
 _BUILD, _CHECK = Seconds(5, 60, 600), Seconds(1, 3, 15)
 _NONE = Seconds()
 _COPY = Seconds(0.05, 0.2, 2)  # if nothing is compiled
+
+
+def forecast_run(
+    plan: Plan,
+    device: str,
+    specs: Sequence[str],
+    terms: Terms,
+    *,
+    project: Project | None,
+    there: tuple[RunFile, Path] | None,
+    shard: str,
+    devices: Callable[[], int],
+) -> Forecast:
+    """Forecast the launches of a plan. specs: of its candidates, with the baselines; project: whose
+    working tree is built, None for none; there: the run that it completes, and its file; shard: ""
+    for all cases; devices: counts those that share the cases."""
+    cases = plan.cases(device) if there is None else list(there[0].cases)
+    done = 0 if there is None else sum(launch.complete for launch in there[0].launches)
+    if shard:
+        cases = cases_of_shard(cases, shard)
+    work = Work(
+        cases=cases,
+        candidates=specs,
+        launches=max(0, plan.launches - done),
+        samples=plan.samples,
+        min_sample_seconds=plan.min_sample_seconds,
+        metrics=len(metrics_of(device)),
+        first=done == 0,
+        fresh=plan.launches if plan.workers == "fresh" else 1,
+    )
+    known = terms.known(device)
+    found = terms.forecast("run", work, known)
+    if done and there is not None:
+        found.sources.append(("resumed", f"{there[1]} has {done} of {plan.launches} launches"))
+    if project is not None:
+        add_builds(found, project, [resolve(project.repository, WORKTREE)], 1)
+    found.parts += measuring_parts(work, known)
+    found.sources.append(source(known, work))
+    found.work, found.known = work, known
+    if (count := min(devices(), len(work.cases))) > 1:
+        share(found, count, work, known)
+    return found
 
 
 def paired_work(
