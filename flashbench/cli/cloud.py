@@ -141,7 +141,7 @@ def run(context: click.Context, /, **options: Any) -> int:
     """
     from flashbench.cli import cli
     from flashbench.cli.cloud_job import choose_machines, job_of, record_of
-    from flashbench.cloud.order import prepare
+    from flashbench.cloud.order import pack_order
     from flashbench.cloud.remote_command import parse
 
     machines = choose_machines(context, options)
@@ -158,7 +158,7 @@ def run(context: click.Context, /, **options: Any) -> int:
         return measure_on_machines(context, wanted, record, machines, options)
     # With several machines, the line already begins with this one's name.
     say = (lambda text: tell(text.removeprefix(f"{record.ssh}: "))) if options["part"] else tell
-    order = prepare(job, record, say)
+    order = pack_order(job, record, say)
     try:
         return _started(order, job, wanted, options)
     except BaseException:

@@ -12,7 +12,7 @@ from flashbench import runfile
 from flashbench.cli.measuring import is_given, tell
 from flashbench.cloud.follow import intact
 from flashbench.cloud.job import RemoteJob
-from flashbench.cloud.job_record import Record
+from flashbench.cloud.job_record import JobRecord
 from flashbench.cloud.remote_command import RemoteCommand
 from flashbench.cloud.sky import SHORTEST_LIFE, Rental, split_bucket
 from flashbench.cloud.wheels import find_wheels
@@ -113,10 +113,10 @@ def _called(wanted: RemoteCommand) -> str:
     return wanted.run_file.name if wanted.run_file else f"{wanted.words[0]}.json"
 
 
-def record_of(wanted: RemoteCommand, options: dict[str, Any]) -> Record:
+def record_of(wanted: RemoteCommand, options: dict[str, Any]) -> JobRecord:
     """The record of a job that has no name yet."""
     config = options["ssh_config"]
-    return Record(
+    return JobRecord(
         name="",
         folder="",
         command=list(options["words"]),

@@ -16,7 +16,7 @@ from flashbench.cli.measuring import tell
 from flashbench.cli.run import finish, plan_of
 from flashbench.cli.run_file import run_file
 from flashbench.cloud import job_record as records
-from flashbench.cloud.job_record import Record
+from flashbench.cloud.job_record import JobRecord
 from flashbench.cloud.remote_command import RemoteCommand
 from flashbench.cloud.sky import SHORTEST_LIFE
 from flashbench.errors import Exit, InvalidInputError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def measure_on_machines(
     context: click.Context,
     wanted: RemoteCommand,
-    record: Record,
+    record: JobRecord,
     machines: Sequence[str],
     options: dict[str, Any],
 ) -> int:

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flashbench.cloud.job_record import Record
+    from flashbench.cloud.job_record import JobRecord
     from flashbench.cloud.remote_command import RemoteCommand
     from flashbench.cloud.sky import Rental
     from flashbench.cost.forecast import Forecast
 
 
 def forecast_there(
-    wanted: "RemoteCommand", record: "Record", machines: int = 1
+    wanted: "RemoteCommand", record: "JobRecord", machines: int = 1
 ) -> "Forecast | None":
     """What the command will take, by what such machines measured before; None if it cannot be
     planned. machines: how many share its cases."""
@@ -28,7 +28,7 @@ def forecast_there(
     return found
 
 
-def plan_lines(found: "Forecast", record: "Record", machines: int = 1) -> list[str]:
+def plan_lines(found: "Forecast", record: "JobRecord", machines: int = 1) -> list[str]:
     """The plan in a few lines, beside the limits."""
     from flashbench.cloud.sky import AROUND_SECONDS, BOOT_SECONDS
     from flashbench.views import plan
@@ -45,7 +45,7 @@ def plan_lines(found: "Forecast", record: "Record", machines: int = 1) -> list[s
     return lines
 
 
-def options_there(options: dict[str, Any], record: "Record") -> dict[str, Any]:
+def options_there(options: dict[str, Any], record: "JobRecord") -> dict[str, Any]:
     """A command's options, with the device that it will find there, as far as that is known."""
     from flashbench.cloud.job_record import measured_on
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashbench.cloud.job_record import Record
+from flashbench.cloud.job_record import JobRecord
 from flashbench.cloud.remote import ConnectionLostError, JobStatus, Remote
 from flashbench.cost.learn import learn
 from flashbench.cost.spent import Spent
@@ -76,7 +76,7 @@ class Follower:
             poll = min(_LONGEST_POLL, poll * 1.2)
 
 
-def bring_home(record: Record, status: JobStatus, tell: Tell) -> tuple[int, tuple[str, str]]:
+def bring_home(record: JobRecord, status: JobStatus, tell: Tell) -> tuple[int, tuple[str, str]]:
     """Move the downloaded run file to its requested path; returns the job's exit code and where it
     measured: device and its name."""
     assert status.ended is not None

@@ -22,7 +22,7 @@ from flashbench.runfile import Costs
 _MOST_BYTES = 1 << 20
 
 
-class Record(msgspec.Struct, frozen=True):
+class JobRecord(msgspec.Struct, frozen=True):
     """A started job. machine: rented for it by SkyPilot, or None for `ssh`; config: of ssh, "" for
     the user's. folder: on the machine. created: seconds since 1970. seconds: its limit. result: the
     name of its run file there, "" without one; run_file: its path here. code: its exit code, once
@@ -66,7 +66,7 @@ class Record(msgspec.Struct, frozen=True):
         rented = self.rented_before + min(life, time.time() - self.rented_since)
         return Costs(lost_seconds=self.lost_seconds, rented_seconds=round(rented, 3))
 
-    def with_rent_until_now(self, *, rented_since: float = 0.0, **changed: Any) -> "Record":
+    def with_rent_until_now(self, *, rented_since: float = 0.0, **changed: Any) -> "JobRecord":
         """After the end of the rented machine, if there was one, or the start of another."""
         before = self.paid.rented_seconds
         return msgspec.structs.replace(
@@ -77,7 +77,7 @@ class Record(msgspec.Struct, frozen=True):
         replace_file(self.place / "job.json", msgspec.json.format(msgspec.json.encode(self)))
 
 
-_DECODER = msgspec.json.Decoder(Record)
+_DECODER = msgspec.json.Decoder(JobRecord)
 
 
 def home() -> Path:
@@ -86,7 +86,7 @@ def home() -> Path:
     return Path(state).expanduser() / "flashbench" / "cloud"
 
 
-def _all() -> Iterator[Record]:
+def _all() -> Iterator[JobRecord]:
     """All records but damaged ones, which are no reason to stop."""
     for path in home().glob("*/job.json"):
         with contextlib.suppress(InvalidInputError):
@@ -137,7 +137,7 @@ def made_home() -> Path:
     return home()
 
 
-def read(name: str) -> Record | None:
+def read(name: str) -> JobRecord | None:
     """The record with this name; None without one. InvalidInputError if it is damaged."""
     if not name.replace("-", "").isalnum():
         raise InvalidInputError(f"{name[:100]!r} is no name of a job; see {home()}")

@@ -13,7 +13,7 @@ from flashbench.cloud import job_record as records
 from flashbench.cloud import sky
 from flashbench.cloud.follow import Follower, bring_home, intact, take_home
 from flashbench.cloud.job import Limits, RemoteJob
-from flashbench.cloud.job_record import Record
+from flashbench.cloud.job_record import JobRecord
 from flashbench.cloud.remote import ConnectionLostError, JobStatus
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.files import remove_tree, replace_file
@@ -29,7 +29,7 @@ _OUT_OF_REACH_SECONDS = 600.0
 class Order:
     """A job and where it runs. begun: whether an earlier command started it."""
 
-    record: Record
+    record: JobRecord
     begun: bool
     tell: Tell
 
@@ -220,7 +220,7 @@ class Order:
         return f"{came}the same `cloud run` tries again"
 
 
-def prepare(job: RemoteJob, record: Record, tell: Tell) -> Order:
+def pack_order(job: RemoteJob, record: JobRecord, tell: Tell) -> Order:
     """Pack a job and name it by what it measures and where, so the same command is the same job.
 
     record: without its name. A job that was started before keeps its original record; one that

@@ -38,7 +38,7 @@ class Clock(Protocol):
     # A candidate gets fewer samples per launch and metric if all would take longer than this.
     max_metric_seconds: float
 
-    def prepare(self, metric: str, call: Call) -> Sampler:
+    def sampler(self, metric: str, call: Call) -> Sampler:
         """Warm up and calibrate; raises MetricUnavailableError."""
         ...
 

@@ -26,7 +26,7 @@ class CpuClock:
     def __init__(self, min_sample_seconds: float) -> None:
         self._min_sample_seconds = min_sample_seconds
 
-    def prepare(self, metric: str, call: Call) -> Sampler:
+    def sampler(self, metric: str, call: Call) -> Sampler:
         return _WallSampler(call, self._min_sample_seconds)
 
     def synchronize(self) -> None:

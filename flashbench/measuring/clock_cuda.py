@@ -47,7 +47,7 @@ class CudaClock:
         self._flush = torch.empty(max(2 * cache, 1 << 20), dtype=torch.uint8, device="cuda")
         self._cycles_a_second = self._calibrate_spin()
 
-    def prepare(self, metric: str, call: Call) -> Sampler:
+    def sampler(self, metric: str, call: Call) -> Sampler:
         kinds: dict[str, Callable[[CudaClock, Call], Sampler]] = {
             "wall": _WallSampler,
             "gpu_warm": _WarmSampler,

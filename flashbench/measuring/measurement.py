@@ -229,7 +229,7 @@ def _time_metric(
         begin(subject.loaded.name, f"{metric} warm-up")
         with _failures_of(subject, problem, clock), subject.loaded.scope():
             try:
-                sampler = clock.prepare(metric, subject.call)
+                sampler = clock.sampler(metric, subject.call)
             except MetricUnavailableError as error:
                 subject.miss(metric, error)
                 continue

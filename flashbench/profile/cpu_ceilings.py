@@ -32,7 +32,7 @@ def measure() -> dict[str, Any]:
 
 def _best(clock: CpuClock, call: Call) -> float:
     """Seconds of the fastest sample: a ceiling need be reached only once."""
-    return min(clock.prepare("wall", call).block(_SAMPLES))
+    return min(clock.sampler("wall", call).block(_SAMPLES))
 
 
 def _products(clock: CpuClock, dtype: str) -> float:

@@ -50,7 +50,7 @@ def measure() -> dict[str, Any]:
 
 def _best(clock: CudaClock, call: Call, metric: str = "gpu_warm") -> float:
     """Seconds of the fastest sample: a ceiling need be reached only once."""
-    return min(clock.prepare(metric, call).block(_SAMPLES))
+    return min(clock.sampler(metric, call).block(_SAMPLES))
 
 
 def _products(clock: CudaClock, dtype: str) -> float:

@@ -108,11 +108,11 @@ def _prepared(request: pytest.FixtureRequest, name: str) -> "Prepared":
     marker = request.node.get_closest_marker(name)
     if marker is None:
         pytest.fail(f"the fixture `{name}` needs its marker: @pytest.mark.{name}(...)", False)
-    from flashbench.pytest_plugin.prepared import prepare
+    from flashbench.pytest_plugin.prepared import set_up
 
     asked, sizes, dtype, options, candidate = request.param
     device = marker.kwargs.get("device", "auto")
-    prepared = prepare(asked, sizes, dtype, options, device, candidate)
+    prepared = set_up(asked, sizes, dtype, options, device, candidate)
     if "benchmark" in request.fixturenames:
         from flashbench.pytest_plugin.benchmark import adopt
 

@@ -90,7 +90,7 @@ class OurBenchmark(BenchmarkFixture):
         seconds: list[float] = []
         dropped = 0
         try:
-            sampler = clock.prepare(self.metric, call)
+            sampler = clock.sampler(self.metric, call)
             wanted = affordable_samples(
                 {"": sampler.sample_seconds}, self.samples, clock.max_metric_seconds
             )[""]

@@ -60,7 +60,7 @@ class Attention(Prepared):
         self.q, self.k, self.v = problem.inputs
 
 
-def prepare(
+def set_up(
     name: str, sizes: Sizes, dtype: DtypeName, options: Options, device: str, candidate: str | None
 ) -> Prepared:
     """Make the problem of a case; skips the test if the machine has no such device.

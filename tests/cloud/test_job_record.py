@@ -9,8 +9,8 @@ from synthetic import make_cases, make_run
 from flashbench.cloud import job_record
 from flashbench.cloud.follow import take_home
 from flashbench.cloud.job import RemoteJob
-from flashbench.cloud.job_record import Record
-from flashbench.cloud.order import prepare
+from flashbench.cloud.job_record import JobRecord
+from flashbench.cloud.order import pack_order
 from flashbench.errors import InvalidInputError
 from flashbench.runfile import Costs, save
 
@@ -22,8 +22,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLASHBENCH_CACHE", str(tmp_path / "cache" / "builds"))
 
 
-def saved(name: str, **fields: object) -> Record:
-    one = Record(name=name, folder="there", command=["run"], created=1.0, seconds=60.0, **fields)  # type: ignore[arg-type]
+def saved(name: str, **fields: object) -> JobRecord:
+    one = JobRecord(name=name, folder="there", command=["run"], created=1.0, seconds=60.0, **fields)  # type: ignore[arg-type]
     one.place.mkdir(parents=True)
     one.save()
     return one
@@ -69,6 +69,6 @@ def test_a_folder_of_jobs_that_cannot_be_made(
     """One line with the variable that names another."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    one = Record(name="x", folder="", command=[], created=0.0, seconds=1.0)
+    one = JobRecord(name="x", folder="", command=[], created=0.0, seconds=1.0)
     with pytest.raises(InvalidInputError, match=r"cannot be created .* set XDG_STATE_HOME"):
-        prepare(RemoteJob(tmp_path, ["run"]), one, print)
+        pack_order(RemoteJob(tmp_path, ["run"]), one, print)

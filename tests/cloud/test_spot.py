@@ -16,7 +16,7 @@ from flashbench.cli.cloud import run as cloud_run
 from flashbench.cli.cloud_job import choose_machines
 from flashbench.cli.cloud_machines import via_again
 from flashbench.cloud import order
-from flashbench.cloud.job_record import Record
+from flashbench.cloud.job_record import JobRecord
 from flashbench.runfile import read
 
 
@@ -82,7 +82,7 @@ def test_all_machines_together_stay_below_the_money_limit(
     options = dict(context.params)
     choose_machines(context, options)
     part = tmp_path / "part-1-of-2.json"
-    job = Record("job-1", "", [], 0.0, 3600.0, run_file=str(part), rented_before=1200.0)
+    job = JobRecord("job-1", "", [], 0.0, 3600.0, run_file=str(part), rented_before=1200.0)
     job.place.mkdir(parents=True)
     job.save()
     again = via_again(context, options, [part])

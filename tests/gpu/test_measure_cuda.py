@@ -144,9 +144,9 @@ def test_unavailable_metric_is_no_error(clock: object) -> None:
         return q * 2
 
     with pytest.raises(MetricUnavailableError):
-        clock.prepare("graph", reads_back)
+        clock.sampler("graph", reads_back)
     assert torch.randn(8, device="cuda").std() > 0
-    assert clock.prepare("graph", lambda: q * 2).block(2)
+    assert clock.sampler("graph", lambda: q * 2).block(2)
 
 
 def test_work_on_a_side_stream_is_found() -> None:

@@ -122,8 +122,8 @@ def test_later_launches_check_sampled_rows() -> None:
 class OneBlockClock(CpuClock):
     """A clock whose metric is lost in the second block."""
 
-    def prepare(self, metric: str, call: Call) -> Sampler:
-        sampler = super().prepare(metric, call)
+    def sampler(self, metric: str, call: Call) -> Sampler:
+        sampler = super().sampler(metric, call)
         take, blocks = sampler.block, iter([1])
 
         def block(samples: int) -> list[float]:
