@@ -16,8 +16,8 @@ from families import ALPHA, TOLERANCE, outcomes, rate, trials_argument
 from simulated_noise import Noise, autoregressive, normal
 
 from flashbench.arrays import FloatArray
+from flashbench.outcome import Outcome
 from flashbench.stats.sequential import exceeds
-from flashbench.verdict import Outcome
 
 LOOKS = 40
 EFFECTS = (0.0, 0.003, 0.005, 0.008, 0.01)

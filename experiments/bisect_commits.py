@@ -20,8 +20,9 @@ from flashbench.bisect.faults import FaultSearch
 from flashbench.bisect.graph import CommitGraph, graph_of
 from flashbench.bisect.launches_on_demand import ENOUGH, SLOWER
 from flashbench.comparison import decide_family
+from flashbench.outcome import Outcome
 from flashbench.pairing import Pairing
-from flashbench.verdict import Outcome, judge
+from flashbench.verdict import judge
 
 COMMITS, UNBUILDABLE, SLOWDOWN, NOISE = 128, 0.3, 0.03, 0.01
 TOLERANCE, CONFIDENCE, MOST_LAUNCHES = 0.02, 0.98, 40

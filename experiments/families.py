@@ -10,9 +10,10 @@ from flashbench.arrays import FloatArray
 from flashbench.comparison import Comparison, decide_family
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
+from flashbench.outcome import Outcome
 from flashbench.pairing import Pairing
 from flashbench.stats.proportion import Rate
-from flashbench.verdict import DIFFERENT, Outcome, outcome_alone
+from flashbench.verdict import DIFFERENT, outcome_alone
 
 TOLERANCE = 0.01
 ALPHA = 0.05

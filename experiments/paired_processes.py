@@ -23,7 +23,7 @@ from simulated_noise import drift
 from flashbench import runfile
 from flashbench.arrays import FloatArray
 from flashbench.launches import baseline_index, launch_data
-from flashbench.verdict import Outcome
+from flashbench.outcome import Outcome
 
 WITHIN = 0.005  # of a case in a launch, sd of the median's log
 CASES = (1, 16)

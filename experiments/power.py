@@ -9,7 +9,8 @@ import numpy as np
 import simulated_noise as noises
 from families import TOLERANCE, decided, rate, trials_argument
 
-from flashbench.verdict import Outcome, judge
+from flashbench.outcome import Outcome
+from flashbench.verdict import judge
 
 
 def outcomes(

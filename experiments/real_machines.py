@@ -14,11 +14,11 @@ import numpy as np
 from flashbench import runfile
 from flashbench.aa import compare_with_itself
 from flashbench.launches import launch_data
+from flashbench.outcome import Outcome
 from flashbench.pairing import of_builds
 from flashbench.report import report_one
 from flashbench.stats.order import launch_correlation
 from flashbench.stats.proportion import Rate
-from flashbench.verdict import Outcome
 
 DIRECTORY = Path(__file__).parents[1] / "results" / "machines"
 LAUNCHES = 7  # of a comparison of a build with itself

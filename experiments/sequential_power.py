@@ -13,9 +13,9 @@ from families import ALPHA, TOLERANCE, outcomes, rate, trials_argument
 from simulated_noise import Noise, heavy_tailed, normal, quantised, skewed
 
 from flashbench.arrays import FloatArray
+from flashbench.outcome import Outcome
 from flashbench.stats.sequential import anytime_shift, anytime_shifts, exceeds
 from flashbench.stats.shift import Shift, pseudomedian
-from flashbench.verdict import Outcome
 
 CASES = 64
 MOST = 60

@@ -19,7 +19,8 @@ from families import outcomes, rate, trials_argument
 from simulated_noise import Noise, autoregressive
 
 from flashbench.arrays import FloatArray
-from flashbench.verdict import DIFFERENT, Outcome
+from flashbench.outcome import Outcome
+from flashbench.verdict import DIFFERENT
 
 CHANGES = (0.02, 0.03)
 LAUNCHES = 20

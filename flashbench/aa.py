@@ -16,11 +16,12 @@ from flashbench.arrays import BoolArray, FloatArray
 from flashbench.case import Case
 from flashbench.comparison import decide_families
 from flashbench.launches import Failure, LaunchData
+from flashbench.outcome import Outcome
 from flashbench.pairing import Pairing, of_builds
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
 from flashbench.stats.sequential import exceeds, launches_needed_anytime
-from flashbench.verdict import DECIDED, DIFFERENT, Outcome, outcome_alone
+from flashbench.verdict import DECIDED, DIFFERENT, outcome_alone
 
 MOST_LAUNCHES = 40  # for a planned comparison
 POWERS = (0.8, 0.95)

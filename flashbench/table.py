@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from flashbench.case import Case
+from flashbench.outcome import Outcome
 from flashbench.stats.shift import Shift
 
 # "key": also in text on the narrowest terminal; "text": in text where there is room, as in a file;
@@ -13,7 +14,14 @@ ShownIn = Literal["key", "text", "wide", "data"]
 Value = str | float | int | bool | None
 
 # Verdicts that need attention, most urgent first; the first three fail a gate.
-NEED_ATTENTION = ("WRONG", "SLOWER", "FAILED", "NOT MEASURED", "SLOWER?", "UNDECIDED")
+NEED_ATTENTION = (
+    Outcome.WRONG.value,
+    Outcome.SLOWER.value,
+    "FAILED",  # a level of the gate
+    Outcome.NOT_MEASURED.value,
+    Outcome.PERHAPS_SLOWER.value,
+    Outcome.UNDECIDED.value,
+)
 FAILED = frozenset(NEED_ATTENTION[:3])
 
 

@@ -9,11 +9,12 @@ from flashbench.cost.decision import launches_until_decided
 from flashbench.cost.spent import seconds_of_more
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress
+from flashbench.outcome import Outcome
 from flashbench.report import Report, report_builds
 from flashbench.run_plan import RunEnd, measure
 from flashbench.runfile import RunFile
 from flashbench.stats.sequential import spread
-from flashbench.verdict import DECIDED, MAX_PLANNED_LAUNCHES, Outcome
+from flashbench.verdict import DECIDED, MAX_PLANNED_LAUNCHES
 
 _TRIES = 2  # launches in which a case may fail before it is given up
 _SHOW_SPREAD = 6  # launches whose spread tells how many are needed, within a factor of two or so

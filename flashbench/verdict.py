@@ -12,13 +12,13 @@ import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from flashbench.arrays import FloatArray
 from flashbench.comparison import Comparison, Estimate
 from flashbench.errors import Exit
+from flashbench.outcome import Outcome
 from flashbench.pairing import Pairing
 from flashbench.stats.order import inflation
 from flashbench.stats.sequential import (
@@ -32,19 +32,6 @@ from flashbench.stats.shift import Shift, launches_advised, launches_needed
 # More launches than this are no plan: the change practically equals the tolerance.
 MAX_PLANNED_LAUNCHES = 1000
 _Z_POWER = 0.8416  # normal quantile of 80 % power
-
-
-class Outcome(StrEnum):
-    """The outcome of a comparison. For a new word, see "Where things are" in CONTRIBUTING.md."""
-
-    FASTER = "FASTER"
-    SLOWER = "SLOWER"
-    PERHAPS_FASTER = "FASTER?"  # faster, but perhaps by less than the tolerance
-    PERHAPS_SLOWER = "SLOWER?"
-    SAME = "SAME"
-    UNDECIDED = "UNDECIDED"
-    WRONG = "WRONG"
-    NOT_MEASURED = "NOT MEASURED"
 
 
 _FIND = "find what sets the mode (clocks, placement, autotuning)"

@@ -12,6 +12,7 @@ from simulated_noise import Noise, normal
 from flashbench.case import Case, DtypeName
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import Shape
+from flashbench.outcome import Outcome
 from flashbench.runfile import (
     BuildIdentity,
     Candidate,
@@ -23,7 +24,7 @@ from flashbench.runfile import (
     RunSettings,
     Timing,
 )
-from flashbench.verdict import Outcome, Verdict
+from flashbench.verdict import Verdict
 
 
 def make_cases(

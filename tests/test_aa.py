@@ -26,12 +26,13 @@ from flashbench.aa import (
 from flashbench.cli import main
 from flashbench.errors import Exit
 from flashbench.launches import launch_data
+from flashbench.outcome import Outcome
 from flashbench.report import report_builds
 from flashbench.runfile import BuildIdentity, Pair, RunFile
 from flashbench.stats.proportion import Rate
 from flashbench.stats.sequential import anytime_shifts
 from flashbench.until_decided import decided_cases
-from flashbench.verdict import Outcome, outcome_of
+from flashbench.verdict import outcome_of
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from synthetic import TURNED, make_cases, outcomes_of, small_run
 
 from flashbench.errors import Exit, InvalidInputError
+from flashbench.outcome import Outcome
 from flashbench.render import render
 from flashbench.report import report_two
 from flashbench.runfile import Candidate, DeviceState, RunFile
-from flashbench.verdict import Outcome, exit_code
+from flashbench.verdict import exit_code
 from flashbench.views import speedup
 
 

@@ -15,12 +15,13 @@ from synthetic import TURNED, make_cases, make_pair, make_run, outcomes_of, smal
 from flashbench.comparison import Comparison, Estimate
 from flashbench.errors import Exit
 from flashbench.measuring.run_document import forget_unfinished, plan_to_resume
+from flashbench.outcome import Outcome
 from flashbench.pairing import Pairing
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Result, RunFile
 from flashbench.stats.modes import Modes
 from flashbench.stats.shift import Shift
-from flashbench.verdict import Outcome, Verdict, exit_code, judge, outcome_alone
+from flashbench.verdict import Verdict, exit_code, judge, outcome_alone
 from flashbench.views import frame
 
 

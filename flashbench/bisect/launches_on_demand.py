@@ -21,13 +21,14 @@ from flashbench.files import remove_tree
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.progress import Progress, Silent
 from flashbench.measuring.saving import NotSavedError
+from flashbench.outcome import Outcome
 from flashbench.report import Report, report_pair
 from flashbench.revisions import Built
 from flashbench.revisions.built import NEW, OLD, plan_of_builds
 from flashbench.run_plan import CutShortError, RunEnd, measure
 from flashbench.runfile import Pair, RunFile
 from flashbench.until_decided import measure_pair
-from flashbench.verdict import DECIDED, Outcome
+from flashbench.verdict import DECIDED
 
 # Certainly slower, though perhaps by less than the tolerance: there is a commit to find.
 SLOWER = frozenset((Outcome.SLOWER, Outcome.PERHAPS_SLOWER))

@@ -13,11 +13,12 @@ from flashbench.bisect.result import BisectResult, Conclusion, Cost, TriedCommit
 from flashbench.case import Case
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.measuring.progress import Progress
+from flashbench.outcome import Outcome
 from flashbench.report import Report
 from flashbench.revisions import Built
 from flashbench.revisions.preparer import Preparer
 from flashbench.streams import Tell
-from flashbench.verdict import Outcome, exit_code
+from flashbench.verdict import exit_code
 
 _MOST = 400  # launches of a bisection: more than any that terminates needs
 

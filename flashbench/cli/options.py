@@ -15,11 +15,11 @@ from flashbench.cli.parameter_types import (
 )
 from flashbench.cli.report_file import ReportFile
 from flashbench.metric import DEFAULTS_IN_HELP, METRICS
+from flashbench.outcome import Outcome
 
 TABLES = ("text", "markdown", "csv", "json")
 FORMATS = (*TABLES, "github", "junit")
-# As in flashbench/verdict.py, which takes long to import.
-VERDICTS = ("FASTER", "SLOWER", "FASTER?", "SLOWER?", "SAME", "UNDECIDED", "WRONG", "NOT MEASURED")
+VERDICTS = tuple(one.value for one in Outcome)
 
 # Parameters of the options below, for commands that refuse some of them.
 EFFORT_OPTIONS = frozenset({"samples", "min_sample", "threads", "seed"})

@@ -8,10 +8,11 @@ from flashbench import operations
 from flashbench.figures import machine_state, memory, methods, roofline, speedups, times
 from flashbench.figures.figure import Figure
 from flashbench.figures.percentiles import percentiles
+from flashbench.outcome import Outcome
 from flashbench.report import Report, report_one
 from flashbench.runfile import Ceilings, RunFile
 from flashbench.table import Document, speedup_cell
-from flashbench.verdict import DECIDED, Outcome, outcome_of
+from flashbench.verdict import DECIDED, outcome_of
 from flashbench.views import frame, speedup
 from flashbench.views.arrange import Arrangement, arranged, verdict_first
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from flashbench import operations
 from flashbench.figures.figure import Data, Figure
 from flashbench.figures.speedups import Judged, ends_of, judged, row_panels, table_row, titles_of
+from flashbench.outcome import Outcome
 from flashbench.report import Report
 from flashbench.table import Cell, Column, Document, name_column, speedup_cell, text_cell
-from flashbench.verdict import Outcome
 from flashbench.views import frame
 
 

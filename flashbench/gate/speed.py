@@ -6,9 +6,10 @@ import shlex
 from flashbench.comparison import Comparison
 from flashbench.gate.level import Level, LevelState
 from flashbench.gate.levels import BISECT_CORRECT, CORRECT
+from flashbench.outcome import Outcome
 from flashbench.report import Report
 from flashbench.stats.shift import launches_needed
-from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome
+from flashbench.verdict import MAX_PLANNED_LAUNCHES
 
 
 def level_name(threshold: float) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from flashbench.errors import Exit
 from flashbench.history.changes import FoundChanges
 from flashbench.history.model import Change, History, Series
+from flashbench.outcome import Outcome
 from flashbench.stats.segments import FEWEST
-from flashbench.verdict import Outcome, outcome_of
+from flashbench.verdict import outcome_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from flashbench.other_tools.benchmarks import NO_SAMPLES, NOT_STATED, SECONDS, B
 from flashbench.other_tools.compare import Match, beside, compare, matched, with_machine
 from flashbench.other_tools.detect import is_other_tools
 from flashbench.other_tools.read import read
+from flashbench.outcome import Outcome
 from flashbench.report import Caveat, Report, launch_order
 from flashbench.stats.shift import Shift
-from flashbench.verdict import Outcome, Verdict, judge
+from flashbench.verdict import Verdict, judge
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from flashbench.outcome import Outcome
 from flashbench.table import NONE
-from flashbench.verdict import Outcome
 
 
 def environment(package: str, visible: Callable[[str], str]) -> jinja2.Environment:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from flashbench import operations
 from flashbench.errors import InvalidInputError
+from flashbench.outcome import Outcome
 from flashbench.table import NEED_ATTENTION, Cell, Column, Document, Group, Row, digits, ratio_text
-from flashbench.verdict import Outcome
 
 ALL = "all"
 _URGENCY = {verdict: place for place, verdict in enumerate(NEED_ATTENTION)}

@@ -11,6 +11,7 @@ from flashbench.cost.spent import Spent, rate_of, seconds_of_more
 from flashbench.errors import Exit
 from flashbench.launches import LaunchData
 from flashbench.metric import label_of
+from flashbench.outcome import Outcome
 from flashbench.report import Report
 from flashbench.runfile import Candidate, Environment
 from flashbench.table import (
@@ -28,7 +29,7 @@ from flashbench.table import (
     speedup_cell,
     text_cell,
 )
-from flashbench.verdict import MAX_PLANNED_LAUNCHES, Outcome, Verdict, exit_code
+from flashbench.verdict import MAX_PLANNED_LAUNCHES, Verdict, exit_code
 
 _ANSWERS = {
     Exit.PASS: "Pass",

@@ -5,6 +5,7 @@ from collections import Counter
 from flashbench.cost.spent import Spent
 from flashbench.history.model import Change, Series
 from flashbench.history.report import HistoryReport
+from flashbench.outcome import Outcome
 from flashbench.stats.segments import FEWEST
 from flashbench.table import (
     NONE,
@@ -20,7 +21,6 @@ from flashbench.table import (
     speedup_cell,
     text_cell,
 )
-from flashbench.verdict import Outcome
 from flashbench.views.frame import cost_columns
 
 SHOWN = 8  # digits of a commit

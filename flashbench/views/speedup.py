@@ -8,6 +8,7 @@ from flashbench.arrays import FloatArray
 from flashbench.baseline_names import title
 from flashbench.comparison import Comparison
 from flashbench.launches import LaunchData, baseline_index, baselines_of
+from flashbench.outcome import Outcome
 from flashbench.pairing import best_baseline
 from flashbench.report import Report
 from flashbench.runfile import RunFile
@@ -27,7 +28,7 @@ from flashbench.table import (
     text_cell,
     time_cell,
 )
-from flashbench.verdict import Outcome, Verdict
+from flashbench.verdict import Verdict
 from flashbench.views import detail, frame
 
 _CASE = name_column("case", "case")

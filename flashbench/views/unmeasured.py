@@ -1,8 +1,8 @@
 """The view of a comparison that could not, or need not, be measured: one row with the reason, for
 readers of reports rather than stderr."""
 
+from flashbench.outcome import Outcome
 from flashbench.table import NONE, Column, Document, Note, name_column, text_cell
-from flashbench.verdict import Outcome
 
 _SAME_BUILD = (
     "everything importable, Python and libraries, is equal byte for byte, so neither result nor "

@@ -15,9 +15,9 @@ from flashbench.measuring.clock_cpu import CpuClock
 from flashbench.measuring.measurement import MeasuringOptions, measure_case
 from flashbench.operations.attention.operation import attention_case
 from flashbench.operations.attention.shapes import parse_shape
+from flashbench.outcome import Outcome
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Candidate, Launch, Result, RunFile, RunSettings
-from flashbench.verdict import Outcome
 
 CASE = attention_case(parse_shape("1,2,16,32"), "fp32", True, "cpu")
 CANDIDATES = [

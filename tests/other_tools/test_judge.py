@@ -10,8 +10,8 @@ import pytest
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.other_tools.judge import report_other_tools
+from flashbench.outcome import Outcome
 from flashbench.stats.shift import unpaired_shift
-from flashbench.verdict import Outcome
 
 INPUTS = Path(__file__).parent / "inputs"
 CASE = "b1-h2-q64-d32-fp32-causal-cpu"

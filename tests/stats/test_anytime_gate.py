@@ -8,8 +8,9 @@ from families import ALPHA, CASE, TOLERANCE
 from simulated_noise import autocorrelated
 
 from flashbench.comparison import decide_family, geometric_mean
+from flashbench.outcome import Outcome
 from flashbench.pairing import Pairing
-from flashbench.verdict import Outcome, judge
+from flashbench.verdict import judge
 
 
 def _family(rows):

@@ -9,12 +9,12 @@ import pytest
 
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.measuring.progress import Silent
+from flashbench.outcome import Outcome
 from flashbench.suites import comparing, pytest_runs, suite_file
 from flashbench.suites.comparing import SuiteEnd, SuiteRequest, begun
 from flashbench.suites.judging import open_cases, report_suite
 from flashbench.suites.pytest_runs import PytestPair
 from flashbench.suites.suite_file import SuiteCase, SuiteLaunch, SuiteResult, SuiteRun, SuiteSide
-from flashbench.verdict import Outcome
 
 
 def _run(ratios: list[float], unit: str = "seconds") -> SuiteRun:

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
-from flashbench.cli.options import VERDICTS
 from flashbench.errors import InvalidInputError
 from flashbench.render import render
 from flashbench.table import Document
-from flashbench.verdict import Outcome
 from flashbench.views.arrange import Arrangement, arranged
 from flashbench.views.of_run import document
 
@@ -84,8 +82,3 @@ def test_an_unknown_name_is_refused(table: Document, wish: Arrangement) -> None:
     """With the names that there are."""
     with pytest.raises(InvalidInputError, match=r"no such column; it has .*verdict"):
         arranged(table, wish)
-
-
-def test_the_verdicts_of_the_option_are_all() -> None:
-    """--only knows every verdict."""
-    assert set(VERDICTS) == {outcome.value for outcome in Outcome}
