@@ -1,4 +1,4 @@
-"""Draws the pictures of the README anew, from run files: python scripts/readme_pictures.py
+"""Draw the pictures of README and docs/results.md from run files: python scripts/readme_pictures.py
 
 speedups.svg: the speed-up over SDPA of our own kernels, light or dark as the screen. recording.svg:
 a dark terminal that runs real commands, one after the other.

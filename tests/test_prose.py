@@ -10,7 +10,6 @@ REFUSED = re.compile(
     r"""(?P<owner>(?:\"{3}|\#\ |//\ )Of\ )  # name what belongs to it: "The outcome of each case"
     |(?P<like>\bas\ of\ (?:a|an|the|`))  # "as in"; "as of 2.0" is English
     |(?P<whoever>\b[Ww]hoever\b)  # "a reader who"
-    |(?P<verb>\b(?:Judged|Captured|printed)\ (?:are|is)\ (?:the|what|a)\b)  # subject first
     |(?P<resumed>\bgone\ on\ with\b)  # "resumed\"""",
     re.VERBOSE,
 )

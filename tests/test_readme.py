@@ -75,7 +75,13 @@ def test_pictures_follow_from_the_run_files(name: str) -> None:
     assert (ROOT / "docs" / "images" / name).read_text(encoding="utf-8") == drawn
     tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}  # noqa: S314 (ours)
     assert not tags & {"script", "foreignObject", "image"}
-    assert f"](docs/images/{name})" in README
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    assert any(f"images/{name})" in page.read_text(encoding="utf-8") for page in pages)
+
+
+def test_the_readme_has_one_picture() -> None:
+    """More would push its first use below the screen."""
+    assert README.count("](docs/images/") == 1
 
 
 def test_the_recording_is_never_empty(browser: "Browser") -> None:

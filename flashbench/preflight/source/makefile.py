@@ -101,7 +101,7 @@ class Makefile:
                     yield from ((word, line) for word in command.split() if word.endswith(UNITS))
 
     def is_whole(self) -> bool:
-        """Whether its text states all that rules need and variables list."""
+        """Whether its text lists every prerequisite of its rules and every value of its variables."""
         words = (one for rule in self.rules for one in rule.needs)
         return not (self.unclear or any(ANY in one for one in words))
 
