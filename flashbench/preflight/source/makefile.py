@@ -101,7 +101,7 @@ class Makefile:
                     yield from ((word, line) for word in command.split() if word.endswith(UNITS))
 
     def is_whole(self) -> bool:
-        """Whether its text lists every prerequisite of its rules and every value of its variables."""
+        """Whether its text lists all prerequisites of rules and all values of variables."""
         words = (one for rule in self.rules for one in rule.needs)
         return not (self.unclear or any(ANY in one for one in words))
 
