@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,15 +99,10 @@ def command(
 def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     """Profile the case, and keep the document and its picture."""
     from flashbench import machine
+    from flashbench.figures.profiled import draw_roofline
     from flashbench.measuring.forks import may_be_gpu
     from flashbench.profile import model
-    from flashbench.profile.asked import (
-        ProfileRequest,
-        built_variants,
-        default_subject,
-        parse_variants,
-        to_profile,
-    )
+    from flashbench.profile.asked import ProfileRequest, asked_for
     from flashbench.profile.collect import How, collect
     from flashbench.run_plan import signals_as_interrupt
 
@@ -130,14 +124,8 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
     # A mistake in settings is said before anything is built or launched.
     rate = rate_of(options | {"device": case.device})
     machine.read(machine.path())
-    variants = parse_variants(options["variants"])
     request = ProfileRequest(case, options["cold"], options["threads"], how_to_build(options))
-    chosen = [options["candidate"] or default_subject(), options["against"]]
-    asked = [to_profile(one, request, tell) for one in chosen if one]
-    asked[0] = replace(asked[0], variants=built_variants(asked[0], variants))
-    if len(asked) == 2 and asked[0].label == asked[1].label:
-        raise InvalidInputError(f"--against {asked[1].label} is the candidate itself")
-
+    asked = asked_for(options["candidate"], options["against"], options["variants"], request, tell)
     how = How(
         cold=options["cold"],
         seed=options["seed"],
@@ -152,7 +140,7 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
         with signals_as_interrupt():
             found = collect(case, asked, how, ["flashbench", *sys.argv[1:]])
             written = [path.name, *(one.report for one in found.subjects if one.report)]
-            written += _picture(found, path.with_suffix(".svg"))
+            written += draw_roofline(found, path.with_suffix(".svg"))
     except OSError as error:
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
     except KeyboardInterrupt:
@@ -162,23 +150,6 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
         raise NotMeasuredError(f"interrupted{there}") from None
     tell(f"{path.parent}: wrote {', '.join(written)}")
     return found
-
-
-def _picture(profile: "CaseProfile", path: Path) -> list[str]:
-    """Draw the roofline where there is one; the files written."""
-    from flashbench.figures.roofline import profiled
-    from flashbench.figures.svg import sheet
-    from flashbench.files import write_file
-    from flashbench.profile.roofline import roofline
-
-    line = roofline(profile)
-    if line is None:
-        return []
-    device = profile.environment.gpu or profile.environment.cpu
-    drawn = sheet(profiled(line, f"{profile.case.id} on {device}"))
-    # The comment marks it as ours (flashbench/revisions/own_files.py).
-    write_file(path, f"<!-- flashbench roofline -->\n{drawn}".encode())
-    return [path.name]
 
 
 def _new_file() -> Path:

@@ -1,7 +1,7 @@
 """What a user asks to profile, as workers load it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,28 @@ class ProfileRequest:
     how: Mapping[str, Any] = field(default_factory=dict)
 
 
-def to_profile(text: str, request: ProfileRequest, tell: Tell) -> ToProfile:
+def asked_for(
+    candidate: str | None,
+    against: str | None,
+    variants: Sequence[str],
+    request: ProfileRequest,
+    tell: Tell,
+) -> list[ToProfile]:
+    """The candidate with its variants (STAGE=MODULE:FUNCTION), and what it is profiled against.
+
+    candidate: None for the project's callable of the working tree, or our own attention without a
+    project. Raises InvalidInputError, NotMeasuredError.
+    """
+    stages = _variants(variants)
+    default = OURS if find(Path.cwd()) is None else WORKTREE
+    asked = [_to_profile(one, request, tell) for one in (candidate or default, against) if one]
+    asked[0] = replace(asked[0], variants=_loaded_as(asked[0], stages))
+    if len(asked) == 2 and asked[0].label == asked[1].label:
+        raise InvalidInputError(f"--against {asked[1].label} is the candidate itself")
+    return asked
+
+
+def _to_profile(text: str, request: ProfileRequest, tell: Tell) -> ToProfile:
     """How what a user wrote is loaded. Raises InvalidInputError, NotMeasuredError."""
     case = request.case
     setup = Setup(
@@ -62,12 +83,7 @@ def to_profile(text: str, request: ProfileRequest, tell: Tell) -> ToProfile:
     return _revision(text, setup, request, tell)
 
 
-def default_subject() -> str:
-    """The project's callable of the working tree, or our own attention without a project."""
-    return OURS if find(Path.cwd()) is None else WORKTREE
-
-
-def parse_variants(texts: Sequence[str]) -> list[Candidate]:
+def _variants(texts: Sequence[str]) -> list[Candidate]:
     """What a user wrote of variants. Raises InvalidInputError."""
     for text in texts:
         stage, _, function = text.partition("=")
@@ -76,7 +92,7 @@ def parse_variants(texts: Sequence[str]) -> list[Candidate]:
     return parse_candidates(list(texts))
 
 
-def built_variants(whole: ToProfile, found: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def _loaded_as(whole: ToProfile, found: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Variants of a candidate, loaded as it is."""
     if whole.setup.import_roots:  # a revision: from its build
         (built,) = whole.setup.candidates

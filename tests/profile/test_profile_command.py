@@ -148,7 +148,7 @@ def test_ended_while_it_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found = model.read(GPU)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("flashbench.profile.collect.collect", lambda *_: found)
-    monkeypatch.setattr("flashbench.cli.profile._picture", interrupted)
+    monkeypatch.setattr("flashbench.figures.profiled.draw_roofline", interrupted)
     done = CliRunner().invoke(cli, ["profile", CASE], standalone_mode=False)
     assert str(done.exception) == "interrupted"
     assert f"flashbench: {found.spent.line}" in done.stderr
