@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError, NotMeasuredError
 
 _UNDEFINED = re.compile(r"undefined symbol: (\S+)")

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from flashbench import locks
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.inputs import open_input

@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
+from flashbench.end_with_parent import end_with
 from flashbench.errors import NotMeasuredError
-from flashbench.parent import end_with
 
 Made = TypeVar("Made")
 

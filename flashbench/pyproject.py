@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.inputs import read_input
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.operations.case_document import decode_case
 from flashbench.run_validation import (
     bad_result,

@@ -13,10 +13,10 @@ import msgspec
 
 from flashbench import operations
 from flashbench.case import Case
-from flashbench.damage import UNREADABLE, damage
-from flashbench.document_head import head_of
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
+from flashbench.format_version import head_of
 from flashbench.inputs import read_input
 from flashbench.operations.case_document import decode_case, encode_case
 from flashbench.run_validation import check_lists, check_references, check_times

@@ -166,7 +166,7 @@ def _work(
     environment: dict[str, str],
     mask: set[signal.Signals],
 ) -> NoReturn:
-    from flashbench.parent import end_with
+    from flashbench.end_with_parent import end_with
 
     _begin(environment, kept)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)

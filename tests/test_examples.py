@@ -15,7 +15,7 @@ from revisions.repository import Repository
 
 from flashbench import runfile
 from flashbench.errors import Exit
-from flashbench.tally import Fate, fate_of
+from flashbench.fates import Fate, fate_of
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,11 @@ from flashbench.api.verdicts import Verdicts
 from flashbench.cli.parameter_types import PathType
 from flashbench.comparing.rule import Rule, default_rule, rule_of
 from flashbench.cost.spent import Spent
+from flashbench.fates import counted, fate
 from flashbench.report import report_one
 from flashbench.run_reader import read_for_analysis
 from flashbench.runfile import RunFile
 from flashbench.table import Document
-from flashbench.tally import counted, fate
 from flashbench.views.of_run import document
 
 if TYPE_CHECKING:

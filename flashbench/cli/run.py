@@ -145,7 +145,7 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 def _follow_parent(options: dict[str, Any]) -> None:
     """A fleet task resumes its part if there is one, and ends with its parent."""
-    from flashbench.parent import signal_when_parent_dies
+    from flashbench.end_with_parent import signal_when_parent_dies
 
     # We do not start Slurm's tasks; they die with their job.
     parent = os.environ.get("FLASHBENCH_TASK_OF", os.getppid())
@@ -199,8 +199,8 @@ def finish(end: "RunEnd", path: Path, options: dict[str, Any], again: str) -> in
     """
     again = "" if options["child"] else again
     from flashbench.cost.spent import Spent, has_result
+    from flashbench.fates import counted, fate
     from flashbench.measuring.device_seconds import limit_name
-    from flashbench.tally import counted, fate
 
     run = end.measured()
     results = [result for launch in run.launches for result in launch.results]
@@ -227,7 +227,7 @@ def finish(end: "RunEnd", path: Path, options: dict[str, Any], again: str) -> in
 
 def _exit_code(run: "RunFile") -> int:
     """1 if a candidate is wrong anywhere, 4 if one has no time at all, else 0; reports why."""
-    from flashbench.tally import Fate, fate_of
+    from flashbench.fates import Fate, fate_of
 
     code = Exit.PASS
     subjects = [c.name for c in run.candidates if not c.baseline]

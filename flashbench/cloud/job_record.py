@@ -12,7 +12,7 @@ import msgspec
 
 from flashbench.cloud.remote import Remote
 from flashbench.cloud.sky import Rental
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
 from flashbench.fleet.merge import total_costs

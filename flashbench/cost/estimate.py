@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from flashbench.case import Case
-from flashbench.effort import (
+from flashbench.sample_counts import (
     MAX_METRIC_SECONDS,
     MIN_SAMPLE_SECONDS,
     affordable_samples,

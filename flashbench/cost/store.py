@@ -14,7 +14,7 @@ import msgspec
 from flashbench import locks
 from flashbench.baseline_names import is_baseline_name
 from flashbench.builds import cache_directory
-from flashbench.damage import UNREADABLE
+from flashbench.damaged_files import UNREADABLE
 from flashbench.files import replace_file
 from flashbench.machine import identify
 from flashbench.runfile import Environment

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from flashbench.log_axis import LogAxis, linear_ticks
+from flashbench.render.log_axis import LogAxis, linear_ticks
 
 NOT_FOLDED = 18  # panels; of a figure with more a page shows AT_ONCE
 AT_ONCE = 12

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.arrays import BoolArray, FloatArray
-from flashbench.damage import UNREADABLE
+from flashbench.damaged_files import UNREADABLE
 from flashbench.history import names
 from flashbench.other_tools import untrusted_json
 from flashbench.other_tools.asv_file import AsvFile, Decoder, Params, Samples, damaged

@@ -9,6 +9,7 @@ from flashbench.builds.running import StoppedError
 from flashbench.cost.money import Money
 from flashbench.cost.spent import Spent
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
+from flashbench.fates import Fate, counted, fate_of
 from flashbench.history import machines
 from flashbench.history.doubts import doubts
 from flashbench.history.keep_builds import keep_builds
@@ -25,7 +26,6 @@ from flashbench.revisions.revision import Revision
 from flashbench.run_plan import RunEnd, measure, signals_as_interrupt, signals_ignored
 from flashbench.runfile import RunFile
 from flashbench.streams import Tell
-from flashbench.tally import Fate, counted, fate_of
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from flashbench.builds import Build, BuildStatus
-from flashbench.damage import UNREADABLE, damage
-from flashbench.document_head import head_of
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import replace_file
+from flashbench.format_version import head_of
 from flashbench.inputs import read_input
 from flashbench.revisions.ledger import RevisionOutcome
 from flashbench.runfile import RunFile

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from flashbench.damage import UNREADABLE
+from flashbench.damaged_files import UNREADABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import asv_result, asv_row, names
 from flashbench.history.asv_row import AsvCell

@@ -15,7 +15,7 @@ import numpy as np
 from flashbench import locks
 from flashbench import machine as machine_profile
 from flashbench.arrays import FloatArray
-from flashbench.damage import UNREADABLE
+from flashbench.damaged_files import UNREADABLE
 from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.files import replace_file
 from flashbench.history import asv_row, machines, names

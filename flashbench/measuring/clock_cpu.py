@@ -4,9 +4,9 @@ import math
 from itertools import repeat
 from time import perf_counter, sleep
 
-from flashbench.effort import MAX_METRIC_SECONDS
 from flashbench.measuring.clock import Call, Output, Sampler, no_garbage_collection
 from flashbench.metric import metrics_of
+from flashbench.sample_counts import MAX_METRIC_SECONDS
 
 # A call counts as warm when this many in a row do not beat the best before them by 5 %.
 _STEADY_CALLS = 3

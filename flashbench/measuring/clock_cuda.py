@@ -12,7 +12,6 @@ from time import perf_counter
 
 import torch
 
-from flashbench.effort import MAX_METRIC_SECONDS
 from flashbench.measuring.clock import (
     Call,
     MetricUnavailableError,
@@ -21,6 +20,7 @@ from flashbench.measuring.clock import (
     no_garbage_collection,
 )
 from flashbench.metric import metrics_of
+from flashbench.sample_counts import MAX_METRIC_SECONDS
 
 # Operations queued behind one spin kernel; the driver's queue holds about a thousand.
 _MAX_QUEUED_CALLS = 128

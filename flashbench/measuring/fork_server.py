@@ -20,7 +20,7 @@ from random import SystemRandom
 from typing import Any, NoReturn
 
 from flashbench.builds.keeper import adopt_orphans, kill_descendants
-from flashbench.parent import end_with
+from flashbench.end_with_parent import end_with
 
 _MOST_PAGES = 1 << 20  # that a gap in the address space may have
 _MOST_HEAP_PAGES = 31  # malloc maps what is larger

@@ -13,7 +13,7 @@ from flashbench import own_python
 from flashbench.builds import running
 
 _BOOTSTRAP = (
-    "from flashbench.parent import end_with; end_with(int(sys.argv[2])); "
+    "from flashbench.end_with_parent import end_with; end_with(int(sys.argv[2])); "
     f"from flashbench import worker_main; {own_python.FROM_HERE}"
 )
 WORKER = _BOOTSTRAP + "worker_main.main(int(sys.argv[1]))"

@@ -11,7 +11,6 @@ import torch
 
 from flashbench.candidates import Loaded, reason
 from flashbench.case import Case
-from flashbench.effort import affordable_samples, split_samples
 from flashbench.errors import InvalidInputError
 from flashbench.measuring import torch_settings
 from flashbench.measuring.checks import WrongError, check_candidate, check_inputs, check_output
@@ -24,6 +23,7 @@ from flashbench.measuring.refusal import is_guard
 from flashbench.measuring.stopwatch import Stopwatch
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Result, ResultStatus, Timing
+from flashbench.sample_counts import affordable_samples, split_samples
 
 # The reason's prefix if a call ran code of another revision.
 NOT_ITS_OWN = "not proven to run its own code"

@@ -8,10 +8,10 @@ from typing import Literal
 
 from flashbench import defaults, operations
 from flashbench.case import DEFAULT_DTYPES, Case, DtypeName
-from flashbench.effort import PASSES
 from flashbench.measuring.protocol import Setup
 from flashbench.operations import Options, Sizes
 from flashbench.runfile import Candidate, Pair, Processes, Workers
+from flashbench.sample_counts import PASSES
 
 _PROOFS = 2  # launches, one in either order of the revisions
 

@@ -7,7 +7,6 @@ from typing import Any
 from flashbench import __version__, machine
 from flashbench.baseline_names import backend_of
 from flashbench.candidates import baselines, parse_candidates
-from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.forks import may_be_gpu
 from flashbench.measuring.plan import Plan
@@ -22,6 +21,7 @@ from flashbench.runfile import (
     RunSettings,
     version_for,
 )
+from flashbench.sample_counts import MIN_SAMPLE_SECONDS
 from flashbench.shard import cases_of_shard
 
 # Settings that a plan and its run file have in common.

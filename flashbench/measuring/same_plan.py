@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from flashbench.candidates import baselines
-from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.plan import Plan
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.runfile import Candidate, RunFile
+from flashbench.sample_counts import MIN_SAMPLE_SECONDS
 from flashbench.streams import Tell
 
 

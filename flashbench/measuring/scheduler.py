@@ -8,6 +8,7 @@ from pathlib import Path
 from flashbench.case import Case
 from flashbench.cost.spent import Spent, saved_seconds
 from flashbench.errors import BudgetSpentError, InvalidInputError, NotMeasuredError, UnprovenError
+from flashbench.fates import counted, fate
 from flashbench.measuring.advice import advice
 from flashbench.measuring.crew import Crew
 from flashbench.measuring.device_seconds import DeviceSeconds, require_start
@@ -23,7 +24,6 @@ from flashbench.measuring.run_document import forget_unfinished, new_run, unstar
 from flashbench.measuring.saving import Saving
 from flashbench.measuring.time_left import TimeLeft
 from flashbench.runfile import Candidate, DeviceState, Launch, Result, ResultStatus, RunFile
-from flashbench.tally import counted, fate
 
 _AUDIT_SECONDS = 5.0  # allowed beyond the budget; an audit takes 0.1 s
 

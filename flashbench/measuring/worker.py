@@ -18,7 +18,6 @@ import torch
 
 from flashbench import operations
 from flashbench.candidates import Loaded, baselines, load
-from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.measuring import torch_settings
 from flashbench.measuring.clock import Clock
@@ -50,6 +49,7 @@ from flashbench.measuring.protocol import (
 )
 from flashbench.operations.of_project import imported
 from flashbench.runfile import Candidate
+from flashbench.sample_counts import MIN_SAMPLE_SECONDS
 
 
 class Revisions(Protocol):

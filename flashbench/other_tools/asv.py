@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from flashbench.damage import UNREADABLE
+from flashbench.damaged_files import UNREADABLE
 from flashbench.errors import InvalidInputError
 from flashbench.launches import Failure
 from flashbench.other_tools.asv_file import ASV_VERSION, AsvRow, damaged, of_json

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.other_tools import untrusted_json
 

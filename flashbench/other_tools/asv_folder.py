@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from flashbench.damage import damage
+from flashbench.damaged_files import damage
 from flashbench.errors import InvalidInputError
 from flashbench.other_tools import untrusted_json
 

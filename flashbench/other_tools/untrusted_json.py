@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.inputs import open_input, read_input
 

@@ -8,10 +8,10 @@ import msgspec
 from flashbench.case import Case
 from flashbench.cost.money import DevicePrice
 from flashbench.cost.spent import Spent
-from flashbench.damage import UNREADABLE, damage
-from flashbench.document_head import head_of
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
+from flashbench.format_version import head_of
 from flashbench.inputs import read_input
 from flashbench.operations.case_document import decode_case, encode_case
 from flashbench.runfile import Candidate, Ceilings, Environment

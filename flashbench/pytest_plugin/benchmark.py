@@ -10,7 +10,6 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from flashbench.baseline_names import is_baseline_name
 from flashbench.candidates import reason
-from flashbench.effort import affordable_samples, split_samples
 from flashbench.measuring import torch_settings
 from flashbench.measuring.checks import WrongError, check_candidate, check_inputs, check_output
 from flashbench.measuring.clock import Call, MetricUnavailableError, Output
@@ -18,6 +17,7 @@ from flashbench.measuring.environment import throttled
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.other_tools.pytest_benchmark import EXTRA
 from flashbench.pytest_plugin.prepared import Prepared, call_of, clock_of
+from flashbench.sample_counts import affordable_samples, split_samples
 
 
 class OurBenchmark(BenchmarkFixture):

@@ -11,7 +11,6 @@ from flashbench import operations
 from flashbench.baseline_names import backend_of, is_baseline_name
 from flashbench.candidates import Loaded, load, parse_candidate
 from flashbench.case import Case, DtypeName
-from flashbench.effort import MIN_SAMPLE_SECONDS
 from flashbench.errors import NotMeasuredError
 from flashbench.measuring.clock import Call, Clock, Output
 from flashbench.measuring.measurement import make_clock
@@ -19,6 +18,7 @@ from flashbench.measuring.plan import derive_seed
 from flashbench.measuring.problem import Problem
 from flashbench.operations import Operation, Options, Sizes
 from flashbench.runfile import Candidate
+from flashbench.sample_counts import MIN_SAMPLE_SECONDS
 
 
 class Prepared:

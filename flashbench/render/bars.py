@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flashbench.log_axis import LogAxis
+from flashbench.render.log_axis import LogAxis
 from flashbench.render.terminal import Glyphs
 
 LEAST, BEST, MOST = 24, 40, 60  # characters

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashbench.damage import damage
+from flashbench.damaged_files import damage
 from flashbench.errors import InvalidInputError
 from flashbench.inputs import read_input
 from flashbench.revisions import git

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from flashbench import locks
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import LEFTOVER, leftover_prefix, replace_file
 from flashbench.inputs import open_input

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from flashbench.damage import UNREADABLE, damage
+from flashbench.damaged_files import UNREADABLE, damage
 from flashbench.errors import InvalidInputError
 from flashbench.files import write_file
 from flashbench.inputs import open_input, read_input

@@ -12,7 +12,7 @@ from revisions.repository import Repository
 
 from flashbench import runfile
 from flashbench.callables import LAYOUTS
-from flashbench.tally import Fate, fate_of
+from flashbench.fates import Fate, fate_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
 

@@ -5,7 +5,6 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashbench.effort import split_samples
 from flashbench.measuring.plan import (
     candidate_order,
     case_order,
@@ -15,6 +14,7 @@ from flashbench.measuring.plan import (
 )
 from flashbench.operations.attention.operation import grid
 from flashbench.operations.attention.shapes import GRID
+from flashbench.sample_counts import split_samples
 
 CASES = grid(GRID, ["fp32", "bf16"], [False, True], "cpu")
 seeds = st.integers(min_value=0, max_value=2**53)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from synthetic import make_cases, make_run
 
+from flashbench.fates import Fate, counted, fate, fate_of
 from flashbench.runfile import RunFile
-from flashbench.tally import Fate, counted, fate, fate_of
 
 OURS = "ours"
 
