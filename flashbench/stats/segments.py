@@ -8,7 +8,8 @@ The segmentation is the exact minimum of squares plus a penalty per change
   as the long-run deviation of an AR(1) process.
 - The penalty was chosen by simulation (docs/lab/statistics.md); `calibrate` raises it if a
   project's noise requires more.
-- A change among the last few points has few possible places, so it needs less evidence.
+- A change among the last few points has few possible places, so it needs less evidence. It is
+  judged by the noise that remains without it, most of which it would be itself in a short series.
 - A change found by one look is provisional until it is clear enough for many: `stats/lasting.py`.
 """
 
@@ -34,7 +35,8 @@ _REACH = SHORTEST - 1  # of the median that replaces outliers: a level is the ma
 _MAX_CORRELATION = 0.9
 _TOO_FEW, _ENOUGH = 10, 20  # points that show no correlation at all, and all of it
 _RECENT = range(5, 11)  # points at the end that are searched separately
-_RECENT_Z = 3.3
+_RECENT_Z = 3.25  # standard errors, for many points
+_STUDENT = 3.0  # divided by the points: about how much larger Student's t is
 _UNPAID = 16  # series that can be searched together without a higher penalty
 _TOGETHER = 128  # series per batch, whose windows fit into a processor's cache
 # 95 % of the distribution of the likelihood ratio of a change's place, -2 log(1 - sqrt(0.95)):
@@ -188,15 +190,25 @@ class _Search:
         self.settled = not cuts and self.scale >= self.used
 
     def result(self, asked: _Asked) -> Segmentation:
-        scaled = self.cleaned / self.scale
-        cuts = list(self.cuts or ())
-        cuts += _recent(scaled, cuts[-1] if cuts else 0, math.sqrt(asked.price) * _RECENT_Z)
+        cuts = self._with_recent(math.sqrt(asked.price) * _RECENT_Z)
         return Segmentation(
-            self._steps(scaled, cuts, asked),
+            self._steps(self.cleaned / self.scale, cuts, asked),
             self.noise,
             self.correlation,
             _residuals(self.values, cuts) / self.noise,
         )
+
+    def _with_recent(self, least: float) -> list[int]:
+        """The cuts, and the likeliest one among the last few points if it is beyond `least`
+        standard errors, by the noise that remains without it."""
+        cuts = list(self.cuts or ())
+        if recent := _recent(self.cleaned, cuts[-1] if cuts else 0):
+            at, difference = recent
+            correlation, noise = _remaining(self.cleaned, [*cuts, at])
+            error = noise * inflation(correlation) * (1 + _STUDENT / len(self.values))
+            if difference > least * error:
+                cuts.append(at)
+        return cuts
 
     def _steps(self, scaled: FloatArray, cuts: list[int], asked: _Asked) -> tuple[Step, ...]:
         ends = [0, *cuts, len(self.values)]
@@ -281,19 +293,19 @@ def _remaining(cleaned: FloatArray, cuts: list[int]) -> tuple[float, float]:
     return min(max(correlation, 0.0), _MAX_CORRELATION), noise
 
 
-def _recent(scaled: FloatArray, start: int, least: float) -> list[int]:
-    """The most likely change among the last few points of the last level, if beyond `least`
-    standard errors."""
-    level = scaled[start:]
+def _recent(values: FloatArray, start: int) -> tuple[int, float] | None:
+    """The likeliest change among the last few points of the level that begins at `start`, and its
+    difference in standard errors for noise of 1; None if there are too few points."""
+    level = values[start:]
     sizes = np.array([size for size in _RECENT if size <= len(level) - SHORTEST], dtype=np.intp)
-    if not len(sizes):
-        return []
+    if not len(sizes) or len(values) < _ENOUGH:
+        return None
     sums = np.cumsum(level[::-1])
     rest = len(level) - sizes
     difference = sums[sizes - 1] / sizes - (sums[-1] - sums[sizes - 1]) / rest
-    z = np.abs(difference) / np.sqrt(1 / sizes + 1 / rest)
-    best = int(np.argmax(z))
-    return [len(scaled) - int(sizes[best])] if z[best] > least else []
+    errors = np.abs(difference) / np.sqrt(1 / sizes + 1 / rest)
+    best = int(np.argmax(errors))
+    return len(values) - int(sizes[best]), float(errors[best])
 
 
 def _places(scaled: FloatArray) -> tuple[int, int]:

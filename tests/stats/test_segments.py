@@ -3,6 +3,7 @@
 import itertools
 
 import change_points
+import history_looks
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -33,6 +34,19 @@ def test_a_two_percent_step_is_found(after, least):
     """2 % at 1 % standard deviation is found within 6 commits, old or 8 commits ago."""
     segmented = change_points.steps(normal, SERIES, after)
     assert change_points.found(segmented, after) >= least * SERIES
+
+
+@pytest.mark.parametrize(("points", "least"), [(24, 0.6), (40, 0.83), (60, 0.89)])
+def test_a_recent_step_shows_in_a_short_series(points, least):
+    """8 commits after it 2 % is shown, though most of it would count as noise there."""
+    shown, _ = history_looks.found(history_looks.step(SERIES, points, 8, 2, 1), points - 8)
+    assert shown >= least * SERIES
+
+
+@pytest.mark.parametrize("points", [24, 40, 60])
+def test_a_short_null_series_seldom_shows_a_change(points):
+    """Judging a recent change by the noise without it takes little noise for one."""
+    assert change_points.false_changes(normal, SERIES, points) <= MOST
 
 
 def test_range_and_interval_hold_the_truth():
