@@ -8,7 +8,7 @@ log(old time / new time): above 0 is faster.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -79,10 +79,9 @@ def with_baseline(data: LaunchData, against: str, tolerance: float) -> tuple[lis
             best = best_baseline(data, case_index, candidate.name)
             base = best if against == BEST else default
             base = default if base is None else base
-            name = data.run.candidates[base].name
-            blank = Pairing(case, candidate.name, name, data.metrics[case_index])
-            ratio = ratios[base][case_index]
-            found.append(_side(data, index, base, case_index, blank, ratio, tolerance))
+            name, metric = data.run.candidates[base].name, data.metrics[case_index]
+            side = _side(data, index, base, case_index, ratios[base][case_index], tolerance)
+            found.append(_pairing(case, candidate.name, name, metric, side))
     return found, choices
 
 
@@ -110,22 +109,22 @@ def of_runs(a: LaunchData, b: LaunchData, tolerance: float) -> list[Pairing]:
         ratios_a, ratios_b = a.speedups(index_a, base_a), b.speedups(index_b, base_b)
         for case_a, case in enumerate(a.run.cases):
             case_b = b.case_index.get(case.id)
-            blank = Pairing(case, name_b, name_a, a.metrics[case_a])
+            place = case, name_b, name_a, a.metrics[case_a]
             if case_b is None:
                 failure = Failure("missing", "the case is not in the second run file")
-                found.append(replace(blank, failure=failure))
+                found.append(_pairing(*place, failure))
                 continue
-            old = _side(a, index_a, base_a, case_a, blank, ratios_a[case_a], tolerance)
-            new = _side(b, index_b, base_b, case_b, blank, ratios_b[case_b], tolerance)
+            old = _side(a, index_a, base_a, case_a, ratios_a[case_a], tolerance)
+            new = _side(b, index_b, base_b, case_b, ratios_b[case_b], tolerance)
             controls = (a.launch_medians(base_a, case_a), b.launch_medians(base_b, case_b))
-            found.append(_join(old, new, controls))
+            found.append(_pairing(*place, *_both(old, new), controls=controls))
     paired = {index_a for index_a, _ in pairs}
     failure = Failure("missing", "the candidate is not in the second run file")
     for index, candidate in own_candidates(a.run):
         if index not in paired:
             name = candidate.name
             found += [
-                Pairing(case, name, name, metric, failure=failure)
+                _pairing(case, name, name, metric, failure)
                 for case, metric in zip(a.run.cases, a.metrics, strict=True)
             ]
     return found
@@ -143,9 +142,8 @@ def of_builds(data: LaunchData, tolerance: float) -> list[Pairing]:
     ratios = data.speedups(new, old)
     found = []
     for case_index, case in enumerate(data.run.cases):
-        blank = Pairing(case, pair.new, pair.old, data.metrics[case_index])
-        ratio = ratios[case_index]
-        found.append(_side(data, new, old, case_index, blank, ratio, tolerance))
+        side = _side(data, new, old, case_index, ratios[case_index], tolerance)
+        found.append(_pairing(case, pair.new, pair.old, data.metrics[case_index], side))
     return found
 
 
@@ -170,16 +168,24 @@ def _paired_candidates(a: LaunchData, b: LaunchData) -> list[tuple[int, int]]:
     return [(i, names_b[c.name]) for i, c in own_a if c.name in names_b]
 
 
+class _Side(NamedTuple):
+    """The measured launches of one side, as the fields of a `Pairing`."""
+
+    speedups: FloatArray
+    numbers: IntArray
+    partial: Failure | None
+    time_modes: bool
+
+
 def _side(
     data: LaunchData,
     candidate: int,
     baseline: int,
     case: int,
-    blank: Pairing,
     ratios: FloatArray,
     tolerance: float,
-) -> Pairing:
-    """Fill in one side: its launches, or the failure that leaves none."""
+) -> _Side | Failure:
+    """The side's launches, or the failure that leaves none."""
     for index in (candidate, baseline):
         if data.is_wrong(index, case):
             wrong = data.failure(index, case)
@@ -187,18 +193,55 @@ def _side(
             if index == baseline:
                 who = _called(data, baseline)
                 wrong = Failure("control", f"{who} itself is wrong: {wrong.reason}")
-            return replace(blank, failure=wrong)
+            return wrong
     numbers = np.flatnonzero(~np.isnan(ratios))
     present = ratios[numbers]
     if not len(present):
-        return replace(blank, failure=_why_missing(data, candidate, baseline, case))
+        return _why_missing(data, candidate, baseline, case)
     partial = data.failure(candidate, case) or data.failure(baseline, case)
     time_modes = any(
         two_modes(data.launch_medians(index, case), math.log1p(tolerance)) is not None
         for index in (candidate, baseline)
     )
-    return replace(
-        blank, sides=(present,), numbers=(numbers,), partial=partial, time_modes=time_modes
+    return _Side(present, numbers, partial, time_modes)
+
+
+def _both(old: _Side | Failure, new: _Side | Failure) -> tuple[_Side | Failure, ...]:
+    """Both sides, or the failure of one and what is known of B."""
+    if isinstance(new, Failure):
+        return (new,)
+    if isinstance(old, Failure):
+        reason = f"in the first run file: {old.status} {old.reason}".rstrip()
+        return Failure("missing", reason, old.launches), new
+    return old, new
+
+
+def _pairing(
+    case: Identified,
+    candidate: str,
+    against: str,
+    metric: str,
+    *found: _Side | Failure,
+    controls: tuple[FloatArray, FloatArray] | None = None,
+) -> Pairing:
+    """found: the sides, or a failure. controls: the baseline's log times in A and B."""
+    known = [one for one in found if isinstance(one, _Side)]
+    failure = next((one for one in found if isinstance(one, Failure)), None)
+    sides = [] if failure else known
+    machine = None
+    if controls is not None and failure is None:
+        machine = unpaired_shift(-controls[0], -controls[1], 0.05)
+    return Pairing(
+        case,
+        candidate,
+        against,
+        metric,
+        tuple(side.speedups for side in sides),
+        tuple(side.numbers for side in sides),
+        any(side.time_modes for side in sides),
+        machine,
+        failure,
+        next((side.partial for side in reversed(known) if side.partial), None),
     )
 
 
@@ -220,19 +263,3 @@ def _why_missing(data: LaunchData, candidate: int, baseline: int, case: int) -> 
             name = data.run.candidates[index].name
             return Failure("missing", f"{name} has no {metric} times; it has {', '.join(there)}")
     return Failure("missing", "never measured: the run was stopped before its turn")
-
-
-def _join(old: Pairing, new: Pairing, controls: tuple[FloatArray, FloatArray]) -> Pairing:
-    if new.failure is not None:
-        return new
-    if old.failure is not None:
-        reason = f"in the first run file: {old.failure.status} {old.failure.reason}".rstrip()
-        return replace(new, sides=(), failure=Failure("missing", reason, old.failure.launches))
-    return replace(
-        new,
-        sides=(*old.sides, *new.sides),
-        numbers=(*old.numbers, *new.numbers),
-        partial=new.partial or old.partial,
-        time_modes=old.time_modes or new.time_modes,
-        machine=unpaired_shift(-controls[0], -controls[1], 0.05),
-    )
