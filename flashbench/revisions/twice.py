@@ -21,7 +21,7 @@ def build_twice(
 
     asked: MODULE:FUNCTION; None: the project's callable of the working tree, or our own attention
     without a project. resumed: a run and its file, whose build it must be. directory: for a copy of
-    what is installed. how: as of `build_working_tree`. Raises InvalidInputError, NotMeasuredError.
+    what is installed. how: as in `build_working_tree`. Raises InvalidInputError, NotMeasuredError.
     """
     spec, import_root, identity = _build(asked, resumed, directory, tell, **how)
     return {
