@@ -161,8 +161,7 @@ void backward(const AttentionBackward& problem, const BackwardTask& task, float*
             const int64_t first_sees = forward.causal ? row + forward.causal_offset + 1 - key : keys;
             if (first_sees + rows - 1 > 0) {
                 begin_rows<Element>(scratch, problem, task, head, row, rows);
-                add_section(scratch, task, dims, forward.scale, keys, rows, forward.causal, first_sees,
-                            dq);
+                add_section(scratch, task, forward, key, keys, rows, first_sees, dq);
             }
             if (task.dq && scratch.one_section) write_dq(head, row, rows, dq);
         });

@@ -73,6 +73,18 @@ inline void multiply_keys(const BackwardScratch<Operand>& scratch, const Backwar
     }
 }
 
+// Makes dS 0 for the rows that see the first of all keys alone: their weight is 1 and dP is D, which other
+// sums round differently. NaN and infinity still spread, because dP - dP is NaN then.
+template <class Operand>
+inline void level_rows_of_one_key(const BackwardScratch<Operand>& scratch,
+                                  const BackwardBlock& block, int64_t k_len) {
+    for (int64_t row = 0; row < block.rows; ++row) {
+        if (k_len == 1 || (block.causal && block.first_sees + row == 1)) {
+            scratch.delta[row] = scratch.dscores[row];
+        }
+    }
+}
+
 // Replaces S^T by P^T and dP^T by dS^T, both as weights with 0 for rows that do not see a key.
 //
 // The log-sum-exp is subtracted before the change to base 2: where a weight matters, the difference is
@@ -239,21 +251,23 @@ inline void add_visible_pairs(const BackwardScratch<Operand>& scratch, const Bac
 }
 
 // Adds what a block of rows has with the keys of a section to the gradients. The first row sees the
-// first `first_sees` keys if there is a mask.
+// first `first_sees` keys of the section if there is a mask.
 template <class Operand>
 inline void add_section(const BackwardScratch<Operand>& scratch, const BackwardTask& task,
-                        int64_t head_dim, float scale, int64_t keys, int64_t rows, bool causal,
+                        const Attention& forward, int64_t first_key, int64_t keys, int64_t rows,
                         int64_t first_sees, float* dq) {
+    const int64_t head_dim = forward.head_dim;
     for (int64_t key = 0; key < keys; key += backward_keys) {
         const int64_t left = keys - key;
-        const BackwardBlock block{key, left < backward_keys ? left : backward_keys, rows, causal,
-                                  first_sees - key};
+        const BackwardBlock block{key, left < backward_keys ? left : backward_keys, rows,
+                                  forward.causal, first_sees - key};
         if (block.visible(rows - 1) == 0) return;
         multiply_keys(scratch, block, head_dim, scratch.keys + key * scratch.head_slots,
                       scratch.queries_across, scratch.scores);
         multiply_keys(scratch, block, head_dim, scratch.values + key * scratch.head_slots,
                       scratch.douts_across, scratch.dscores);
-        weigh_block(scratch, block, scale);
+        if (first_key + key == 0) level_rows_of_one_key(scratch, block, forward.k_len);
+        weigh_block(scratch, block, forward.scale);
         const auto finite = [&] {
             return (!task.dv ||
                     finite_panels<Operand>(scratch.douts, scratch.row_panel, rows, head_dim)) &&

@@ -25,9 +25,9 @@ from flashbench.revisions.correctness import check_named
 _C = load()
 
 _LENGTHS = [
-    (2, 2),
+    (1, 1),
     (64, 128),
-    (239, 2),
+    (239, 1),
     (799, 3),
     (113, 203),
     (128, 217),
@@ -102,13 +102,27 @@ def test_outliers(dtype: torch.dtype, mask: Causal, isa: str) -> None:
 
 
 def test_one_key_has_no_score_to_change(dtype: torch.dtype, isa: str) -> None:
-    """With one key the weight is 1 whatever the score: dq and dk are rounding, dv is dout's sum."""
+    """With one key the weight is 1 whatever the score: dq and dk are 0, dv is dout's sum."""
     q, k, v, dout = random_inputs((2, 2, 2, 30, 1, 64), dtype)
     dq, dk, dv = ours(q, k, v, dout, False)
-    assert dq.abs().max() < 2e-5
-    assert dk.abs().max() < 2e-4
+    assert dq.eq(0).all()
+    assert dk.eq(0).all()
     expected = dout.double().sum(dim=2, keepdim=True)
     torch.testing.assert_close(dv.double(), expected, rtol=2**-8, atol=1e-3)
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (239, 1), (1, 147), (2, 2), (300, 200)], ids=str)
+def test_rows_that_see_one_key(
+    lengths: tuple[int, int], dtype: torch.dtype, mask: Causal, isa: str
+) -> None:
+    """They have a dq of exactly 0 and add exactly 0 to dk, in many problems."""
+    q_len, k_len = lengths
+    dq, dk, _ = ours(*random_inputs((30, 2, 1, *lengths, 64), dtype), mask)
+    row = q_len - k_len if mask == "bottom_right" else 0
+    one_key = slice(None) if k_len == 1 else slice(row, row + 1) if mask and row >= 0 else slice(0)
+    assert dq[:, :, one_key].eq(0).all()
+    if len(range(q_len)[one_key]) == q_len:
+        assert dk.eq(0).all()
 
 
 @lru_cache(maxsize=16)  # each instruction set in turn meets the same cases
