@@ -120,7 +120,8 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
 
     def is_cast(x: Tensor) -> bool:
         floats = x.is_floating_point() and x.dtype != torch.float64
-        return floats and torch.is_autocast_enabled(x.device.type)
+        kind = x.device.type
+        return floats and torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
     return tuple(
         x.to(torch.get_autocast_dtype(x.device.type)) if is_cast(x) else x for x in tensors

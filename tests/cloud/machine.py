@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from flashbench.files import remove_tree
+
 SSHD = shutil.which("sshd", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"]))
 needs_sshd = pytest.mark.skipif(SSHD is None, reason="no sshd here")
 
@@ -91,7 +93,7 @@ class Machine:
     def close(self) -> None:
         if self._sshd is not None:
             self.kill()
-        shutil.rmtree(self._shared)
+        remove_tree(self._shared)  # also where a job that has just ended removes its files
 
 
 def _descendants(pid: int) -> list[int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pages.browser import Visit
 from pages.outline import faults
-from reports.test_report_command import hostile
+from figures.test_report_command import hostile
 from synthetic import make_cases, make_run
 
 from flashbench.runfile import DeviceState, save

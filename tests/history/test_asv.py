@@ -280,8 +280,8 @@ def test_host_copy_does_not_shadow_the_commit(history, tmp_path: Path) -> None:
 # Each number that asv asks for is a process: the real suites, on one case instead of four.
 SMALL = """
 from flashbench.history import suite as measured
-measured.GRID["cpu"].shapes[1:] = []
-measured.GRID["cpu"].dtypes[1:] = []
+measured.HISTORY_GRID["cpu"].shapes[1:] = []
+measured.HISTORY_GRID["cpu"].dtypes[1:] = []
 measured.SAMPLES = 4
 """
 

@@ -131,6 +131,7 @@ def test_reading_runs_nothing_of_the_configuration(repository: Repository) -> No
             ("gpg.program", run),
         ):
             one.git("config", key, value)
+        (one.root / ".git" / "info").mkdir(exist_ok=True)
         (one.root / ".git" / "info" / "attributes").write_text("* diff=toy\n")
     inner.write("file", "2")
     repository.write("toy.py", "f = 3\n")
