@@ -73,13 +73,15 @@ inline void multiply_keys(const BackwardScratch<Operand>& scratch, const Backwar
     }
 }
 
-// Makes dS 0 for the rows that see the first of all keys alone: their weight is 1 and dP is D, which other
-// sums round differently. NaN and infinity still spread, because dP - dP is NaN then.
+// Makes P 1 and dS 0 for the rows that see the first of all keys alone: S is the log-sum-exp and dP is D,
+// which other sums round differently. NaN and infinity still spread, because x - x is NaN then.
 template <class Operand>
 inline void level_rows_of_one_key(const BackwardScratch<Operand>& scratch,
                                   const BackwardBlock& block, int64_t k_len) {
     for (int64_t row = 0; row < block.rows; ++row) {
         if (k_len == 1 || (block.causal && block.first_sees + row == 1)) {
+            scratch.scores[row] -= scratch.scores[row];
+            scratch.minus_lse[row] = 0.0f;
             scratch.delta[row] = scratch.dscores[row];
         }
     }
