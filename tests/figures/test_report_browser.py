@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import forks
 import numpy as np
 import pytest
+from figures.test_report_command import hostile
 from pages.browser import Visit
 from pages.outline import faults
-from figures.test_report_command import hostile
 from synthetic import make_cases, make_run
 
 from flashbench.runfile import DeviceState, save
