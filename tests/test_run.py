@@ -120,7 +120,7 @@ def test_killed_run_leaves_a_valid_file_and_is_resumed(tmp_path: Path) -> None:
     """SIGKILL as a worker starts, in the first launch and in a later one: the file is whole, no
     worker remains, the rest is added."""
     path = tmp_path / "run.json"
-    fresh = [*QUICK, *candidates("correct"), "-o", path, "--launches", 8, "--samples", 100]
+    fresh = [*QUICK, *candidates("correct"), "-o", path, "--launches", 4, "--samples", 100]
     arguments: list[object] = fresh
     moments = (
         lambda process: workers_of(process.pid),
@@ -142,7 +142,7 @@ def test_killed_run_leaves_a_valid_file_and_is_resumed(tmp_path: Path) -> None:
     done = flashbench(*arguments)
     assert done.returncode == 0, done.stderr
     run = runfile.read(path)
-    assert [launch.index for launch in run.launches] == list(range(8))
+    assert [launch.index for launch in run.launches] == [0, 1, 2, 3]
     assert all(launch.complete and len(launch.results) == 4 for launch in run.launches)
     assert run.launches[: len(kept)] == kept
 
@@ -181,7 +181,7 @@ def is_worker_of(parent: int, process: Path) -> bool:
     except OSError:
         return False
     return (
-        any(b"flashbench.measuring" in one for one in arguments)  # or the server that forks them
+        any(b"worker_main" in one for one in arguments)  # or the server that forks them
         and arguments[-2] == str(parent).encode()
     )
 

@@ -66,7 +66,7 @@ seed_option = click.option(
     type=Count(0, 2**53),
     default=defaults.SEED,
     show_default=True,
-    help="Of the inputs, and of the order in which cases and candidates are measured.",
+    help="Seed of the inputs, and of the order in which cases and candidates are measured.",
 )
 
 

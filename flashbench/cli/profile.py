@@ -121,7 +121,7 @@ def _measure(text: str, path: Path, options: dict[str, Any]) -> "CaseProfile":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror}") from None
-    # A mistake in settings is said before anything is built or launched.
+    # A mistake in settings is reported before anything is built or launched.
     rate = rate_of(options | {"device": case.device})
     machine.read(machine.path())
     request = ProfileRequest(case, options["cold"], options["threads"], how_to_build(options))

@@ -10,7 +10,7 @@ from flashbench.runfile import RunFile
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """None where nothing is said; a metric of None is also the device's default."""
+    """None where nothing is given; a metric of None is also the device's default."""
 
     metric: str | None = None
     tolerance: float | None = None
@@ -44,7 +44,7 @@ def default_rule(settings: Mapping[str, Any]) -> Rule:
 
 
 def rule_of(run: RunFile | None, said: Rule, default: Rule = DEFAULT) -> Rule:
-    """What is said, else the rule by which the run's two builds were decided, else the default."""
+    """What is given, else the rule by which the run's two builds were decided, else the default."""
     if run is not None and (pair := run.pair) is not None:
         default = Rule(pair.metric or None, pair.tolerance, pair.confidence)
     return said.over(default)

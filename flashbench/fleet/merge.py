@@ -65,7 +65,7 @@ def merge(parts: Sequence[tuple[str, RunFile]], command: Sequence[str] = ()) -> 
 
 
 def _of_machine(run: RunFile, first: RunFile) -> RunFile:
-    """A part; one without a launch is of no machine of its own, and may have been spent on."""
+    """A part. One without a launch ran nowhere: it gets the machine of the first."""
     if run.launches:
         return run
     named = ("environment", "candidates", "ceilings")

@@ -21,7 +21,7 @@ _BOOTSTRAP = "sys.argv[0] = 'flashbench'; from flashbench.cli import main; main(
 
 @dataclass(frozen=True)
 class Parts:
-    """`count` parts of the run that ends up in `output`. Indices begin at 1, like shards.
+    """The `count` parts that are merged into `output`. Indices begin at 1, like shards.
     found_again: whether tasks resume the parts of an earlier call."""
 
     output: Path
