@@ -9,7 +9,7 @@ import click
 
 from flashbench.cli.measuring import is_given, tell
 from flashbench.cli.options import ARRANGEMENT, dry_run_option, no_wait_option, together
-from flashbench.cli.parameter_types import Count
+from flashbench.cli.parameter_types import Count, refused_as
 from flashbench.errors import InvalidInputError
 from flashbench.metric import metrics_of
 
@@ -27,10 +27,8 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str | None
         return ""
     from flashbench.shard import Shard
 
-    try:
+    with refused_as(context, parameter):
         return str(Shard.parse(value))
-    except InvalidInputError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
 
 
 # Options that spread a run over devices.

@@ -13,7 +13,7 @@ from flashbench.cost.money import Money
 from flashbench.errors import InvalidInputError
 from flashbench.machine import device_of
 from flashbench.measuring.plan import Plan
-from flashbench.measuring.requested import rate_of
+from flashbench.measuring.requested import rate_of, refuse_no_candidate
 
 if TYPE_CHECKING:
     from flashbench.bisect.question import Range
@@ -29,8 +29,7 @@ def run(context: click.Context, options: dict[str, Any]) -> Forecast:
     from flashbench.run_reader import read_for_analysis
 
     spread(context)  # refuses what `run` would
-    if options["baseline_only"] and options["candidates"]:
-        raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
+    refuse_no_candidate(options)
     project = find(Path.cwd())
     file = options["resume"] or options["output"]
     there = read_for_analysis(file) if file and (options["resume"] or file.is_file()) else None

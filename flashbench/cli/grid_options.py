@@ -6,7 +6,7 @@ from flashbench import operations
 from flashbench.callables import LAYOUTS, MASK_REQUESTS
 from flashbench.case import DTYPES
 from flashbench.cli.options import together
-from flashbench.errors import InvalidInputError
+from flashbench.cli.parameter_types import refused_as
 from flashbench.operations.chosen import chosen
 
 # Parameters of the options below, for commands that refuse some of them.
@@ -17,21 +17,17 @@ def _shapes(
     context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Refuse an invalid shape before anything is built or read."""
-    try:
+    with refused_as(context, parameter):
         operation = operations.named(context.params["operation"])
         for text in texts:
             operation.parse(text)
-    except InvalidInputError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
     return texts
 
 
 def _operation(context: click.Context, parameter: click.Parameter, name: str | None) -> str:
     """Refuse an unknown operation before its shapes are read."""
-    try:
+    with refused_as(context, parameter):
         return chosen(name, of_revisions=context.info_name != "run")
-    except InvalidInputError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
 
 
 grid_options = together(

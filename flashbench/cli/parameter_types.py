@@ -3,6 +3,8 @@
 import math
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,15 @@ else:
 
         def __class_getitem__(cls, _converted):
             return cls
+
+
+@contextmanager
+def refused_as(context: click.Context, parameter: click.Parameter) -> Iterator[None]:
+    """Name the option in what is refused of its value."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
 
 
 _UNITS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}

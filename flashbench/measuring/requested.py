@@ -43,8 +43,7 @@ def requested_plan(options: dict[str, Any], fields: dict[str, Any]) -> "Plan":
     from flashbench.candidates import OURS, baselines, parse_candidates
     from flashbench.measuring.plan import Plan
 
-    if options["baseline_only"] and options["candidates"]:
-        raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
+    refuse_no_candidate(options)
     texts = [] if options["baseline_only"] else list(options["candidates"]) or [OURS]
     baselines("cpu", options["backends"], options["operation"])  # refuse an unknown name
     return Plan(
@@ -53,6 +52,12 @@ def requested_plan(options: dict[str, Any], fields: dict[str, Any]) -> "Plan":
         backends=options["backends"],
         shard=options["shard"],
     )
+
+
+def refuse_no_candidate(options: dict[str, Any]) -> None:
+    """InvalidInputError where a candidate is named and none is to be measured."""
+    if options["baseline_only"] and options["candidates"]:
+        raise InvalidInputError("--baseline-only measures no candidate: drop --candidate, or it")
 
 
 def how_to_build(options: dict[str, Any]) -> dict[str, Any]:

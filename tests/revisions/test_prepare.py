@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from revisions import broken
 from revisions.repository import Prepared, Repository, fastattn
 
 import flashbench.source_hash
@@ -119,70 +120,26 @@ def test_cache_in_the_working_tree_is_no_part_of_it(
     assert second.reused
 
 
-def missing_header(repository: Repository) -> None:
-    repository.edit("csrc/kernels.cpp", '"config.h"', '"build_config.h"')
-
-
-def undefined_symbol(repository: Repository) -> None:
-    repository.edit("csrc/config.h", "constexpr long MARKER = 1;", "extern long MARKER;")
-
-
-def wrong_module_name(repository: Repository) -> None:
-    repository.edit("setup.py", "fastattn._kernels", "fastattn._cuda")
-
-
-def wrong_function_name(repository: Repository) -> None:
-    repository.edit("csrc/kernels.cpp", "PyInit__kernels", "PyInit_kernels")
-
-
-def import_error(repository: Repository) -> None:
-    repository.edit("src/fastattn/api.py", "import torch", "import torch\nimport absent_module")
-
-
-def crash_at_import(repository: Repository) -> None:
-    repository.edit("csrc/kernels.cpp", "return PyModule_Create(&module)", "__builtin_trap()")
-
-
-def no_function(repository: Repository) -> None:
-    repository.edit("src/fastattn/api.py", "def sdpa_like", "def sdpa")
-
-
-def no_module(repository: Repository) -> None:
-    (repository.root / "src/fastattn/api.py").unlink()
-
-
-def no_setup(repository: Repository) -> None:
-    (repository.root / "setup.py").unlink()
-
-
-def no_import_root(repository: Repository) -> None:
-    repository.edit("setup.py", '{"": "src"}', '{"": "lib"}')
-    (repository.root / "src").rename(repository.root / "lib")
-
-
-OF_SETUPTOOLS = (wrong_module_name, no_setup, no_import_root)
-
-
 @pytest.mark.parametrize(
     ("damage", "status", "words"),
     [
-        (missing_header, "missing header", "build_config.h"),
-        (undefined_symbol, "undefined symbol", "MARKER"),
-        (wrong_module_name, "wrong module name", "expected fastattn._kernels, got"),
-        (wrong_function_name, "wrong module name", "PyInit__kernels"),
-        (import_error, "import error", "absent_module"),
-        (crash_at_import, "import error", "loading ended with SIG"),
-        (no_function, "import error", "no function fastattn.api.sdpa_like"),
-        (no_module, "import error", "No module named 'fastattn.api'"),
-        (no_setup, "build error", "setup.py"),
-        (no_import_root, "build error", "path 'src' is not there"),
+        (broken.missing_header, "missing header", "build_config.h"),
+        (broken.undefined_symbol, "undefined symbol", "MARKER"),
+        (broken.wrong_module_name, "wrong module name", "expected fastattn._kernels, got"),
+        (broken.wrong_function_name, "wrong module name", "PyInit__kernels"),
+        (broken.import_error, "import error", "absent_module"),
+        (broken.crash_at_import, "import error", "loading ended with SIG"),
+        (broken.no_function, "import error", "no function fastattn.api.sdpa_like"),
+        (broken.no_module, "import error", "No module named 'fastattn.api'"),
+        (broken.no_setup, "build error", "setup.py"),
+        (broken.no_import_root, "build error", "path 'src' is not there"),
     ],
 )
 def test_failures_are_told_apart(
     tmp_path: Path, prepared: Prepared, cache: Path, damage, status: str, words: str
 ) -> None:
     """Each way to fail is one line and exit code 4, without a path of this machine."""
-    repository = fastattn(tmp_path / "fastattn", by_setuptools=damage in OF_SETUPTOOLS)
+    repository = fastattn(tmp_path / "fastattn", by_setuptools=damage in broken.OF_SETUPTOOLS)
     damage(repository)
     repository.commit("Break it")
     failed = prepared(repository, cache)
