@@ -83,14 +83,21 @@ def library_hash(root: Path) -> str:
 
     Empty if there is none.
     """
-    found = {
-        path.relative_to(root).as_posix(): file_hash(path).hexdigest() for path in libraries(root)
-    }
-    if len(found) == 1:
-        return next(iter(found.values()))
-    lines = "".join(f"{digest}  {name}\n" for name, digest in found.items())
+    found = libraries(root)
+    return file_hash(found[0]).hexdigest() if len(found) == 1 else _hash_of(root, found)
+
+
+def modules_hash(root: Path) -> str:
+    """SHA-256 of the names and hashes of the Python sources below `root`; empty without any."""
+    return _hash_of(root, sorted(path for path in root.rglob("*.py") if path.is_file()))
+
+
+def _hash_of(root: Path, files: Sequence[Path]) -> str:
+    lines = "".join(
+        f"{file_hash(path).hexdigest()}  {path.relative_to(root).as_posix()}\n" for path in files
+    )
     encoded = lines.encode(errors="surrogateescape")
-    return hashlib.sha256(encoded).hexdigest() if found else ""
+    return hashlib.sha256(encoded).hexdigest() if files else ""
 
 
 def libraries(root: Path) -> list[Path]:

@@ -11,7 +11,7 @@ import msgspec
 
 from flashbench import locks
 from flashbench.builds import Build, BuildStatus, diagnosis, missing_symbol, pruning, toolchain
-from flashbench.builds.content import content_hash, library_hash
+from flashbench.builds.content import content_hash, library_hash, modules_hash
 from flashbench.builds.delivered import copy_delivered
 from flashbench.builds.recipe import read_log
 from flashbench.errors import NotMeasuredError
@@ -44,6 +44,7 @@ class ImportRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True
     status: BuildStatus = "built"
     reason: str = ""
     library_hash: str = ""
+    modules_hash: str = ""  # of its Python sources; "": put together by an older flashbench
     source_hash: str = ""  # of the build's sources and the revision's own files
     loaded: bool = False  # whether `status` was tried
     environment: str = ""
@@ -80,7 +81,11 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
     with locks.exclusive(cache / f"site-{key}.lock"):
         if not is_whole(directory):
             source = hashlib.sha256(f"{made.source_hash} {own}".encode()).hexdigest()
-            record = ImportRecord(library_hash=library_hash(assembled), source_hash=source)
+            record = ImportRecord(
+                library_hash=library_hash(assembled),
+                modules_hash=modules_hash(assembled),
+                source_hash=source,
+            )
             remove_tree(directory)
             kept = scratch / "kept"
             kept.mkdir()
@@ -91,11 +96,15 @@ def put_together(project: Project, checkout: Path, scratch: Path, made: Build, c
 
 
 def is_whole(directory: Path) -> bool:
-    """Whether an import root is in place, with the library it was created with."""
+    """Whether an import root is in place, with the library and the Python sources it was created
+    with: a callable that rewrites a source of its own writes into the cache, to which launches link
+    theirs."""
     record = read(directory)
     if record is None:
         return False
     with contextlib.suppress(OSError):
+        if record.modules_hash not in ("", modules_hash(directory / "site")):
+            return False
         return record.library_hash == library_hash(directory / "site")
     return False
 

@@ -113,8 +113,9 @@ def _copied(directory: Path, copies: Path) -> Path:
 
 
 def _link_or_copy(source: str, target: str) -> None:
-    """Give a Python source another name, copy anything else: there are hundreds of sources, nobody
-    rewrites one in place, and what runs of them lies elsewhere in each process."""
+    """Give a Python source another name, copy anything else: there are hundreds of sources, and
+    what runs of them lies elsewhere in each process. Code that rewrites one in place rewrites the
+    cached one, which the next command finds out (`import_root.is_whole`)."""
     if source.endswith(".py"):
         with contextlib.suppress(OSError):  # a file system without links
             return os.link(source, target)

@@ -15,6 +15,7 @@ from revisions.repository import Prepared, Repository, fastattn
 import flashbench.source_hash
 from flashbench.errors import Exit, NotMeasuredError
 from flashbench.revisions import WORKTREE, read, resolve
+from flashbench.revisions.load import _copied
 from flashbench.revisions.prepare import prepare
 
 pytestmark = pytest.mark.slow
@@ -190,6 +191,24 @@ def test_damaged_site_is_made_again(
     again = prepared(repository, cache)
     assert again.identity == built.identity
     assert marker(again.require()) == 1
+
+
+def test_rewritten_source_is_put_back(
+    repository: Repository, prepared: Prepared, cache: Path, tmp_path: Path
+) -> None:
+    """A launch that rewrites a source of its own in place, to which the cached one is linked,
+    changes nothing for the next command; a new file beside it does not matter."""
+    built = prepared(repository, cache)
+    source = built.require() / "fastattn" / "api.py"
+    original = source.read_text()
+    source.with_name("written.txt").write_text("by the package itself")
+    assert prepared(repository, cache).reused
+    copy = _copied(built.require(), tmp_path) / "fastattn" / "api.py"
+    copy.write_text(f"{original}raise SystemExit\n")
+    assert source.read_text() != original  # why the cache has to look
+    again = prepared(repository, cache)
+    assert again.identity == built.identity
+    assert (again.require() / "fastattn" / "api.py").read_text() == original
 
 
 def test_unwritable_cache_is_one_line(
