@@ -1,6 +1,7 @@
 """Table: a report laid out in columns, still as numbers; renderers only print it."""
 
 import math
+from bisect import bisect
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,6 +24,9 @@ NEED_ATTENTION = (
     Outcome.UNDECIDED.value,
 )
 FAILED = frozenset(NEED_ATTENTION[:3])
+# The formats of `digits`: of numbers below the first bound, below the second...
+DIGIT_BOUNDS = (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e12)
+DIGIT_FORMATS = ("%.3e", "%.7f", "%.6f", "%.5f", "%.4f", "%.3f", "%.2f", "%.1f", "%.0f", "%.3e")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +183,7 @@ def ratio_text(ratio: float) -> str:
 
 def digits(number: float) -> str:
     """Four significant digits; no exponent for times from a nanosecond to an hour."""
-    if not 1e-4 <= abs(number) < 1e12:
-        return f"{number:.3e}"
-    magnitude = math.floor(math.log10(abs(number)))
-    return f"{number:.{min(7, max(0, 3 - magnitude))}f}"
+    return DIGIT_FORMATS[bisect(DIGIT_BOUNDS, abs(number))] % number
 
 
 def percentage(fraction: float) -> str:

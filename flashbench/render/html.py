@@ -24,6 +24,7 @@ def environment(package: str, visible: Callable[[str], str]) -> jinja2.Environme
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=finalize,
+        auto_reload=False,
     )
     made.globals |= {"none_cell": NONE, "outcomes": frozenset(outcome.value for outcome in Outcome)}
     return made

@@ -10,8 +10,8 @@ import numpy as np
 from flashbench.metric import label_of
 from flashbench.site import profiles
 from flashbench.site.case_names import in_words
-from flashbench.site.commit_pages import speedup_text, value_text
 from flashbench.site.content import CONFIDENCE, Content, Graph, case_page, commit_link, speedup
+from flashbench.site.number_text import speedup_text, value_text
 from flashbench.site.profiles import Profiled
 from flashbench.site.templating import maker_key, page
 from flashbench.table import Document, percentage, ratio_text

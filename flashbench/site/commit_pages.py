@@ -1,16 +1,14 @@
 """One page per commit: its build, its measurements, and the changes attributed to it."""
 
 import hashlib
-import math
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from flashbench.arrays import FloatArray
 from flashbench.history.model import Gap, Points
-from flashbench.other_tools.benchmarks import SECONDS
+from flashbench.site.commit_rows import CommitRows
 from flashbench.site.content import (
     CONFIDENCE,
     HASH,
@@ -18,15 +16,13 @@ from flashbench.site.content import (
     commit_link,
     commit_page,
     moment,
-    shown,
 )
 from flashbench.site.profiles import by_commit
 from flashbench.site.templating import maker_key, page
-from flashbench.table import digits, percentage, ratio_text
+from flashbench.table import percentage
 
 _BODY_LINES, _BODY_CHARACTERS = 500, 20_000  # of a commit message on a page
 _COLUMNS = 6  # value, low and high of the judged points; ours, the control; the previous value
-_UNITS = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
 
 
 class CommitPages:
@@ -37,11 +33,7 @@ class CommitPages:
         self._content = content
         self._changes = changes
         self._cells = _Cells(content)
-        self._names = [
-            (str(escape(shown(graph.title))), graph.id, graph.series.unit)
-            for graph in content.graphs
-        ]
-        self._ratio = [graph.series.ratio is not None for graph in content.graphs]
+        self._rows = CommitRows(content.graphs)
         self._gaps: dict[int, list[Gap]] = {}
         for gap in content.history.gaps:
             self._gaps.setdefault(gap.commit, []).append(gap)
@@ -50,7 +42,8 @@ class CommitPages:
         for (machine, place), spent in sorted(content.history.spent.items()):
             self._spent.setdefault(place, []).append((machine, spent.line))
         self._about = content.project, content.baseline
-        keys = [hashlib.blake2b(repr(name).encode(), digest_size=16) for name in self._names]
+        names = [(graph.title, graph.id, graph.series.unit) for graph in content.graphs]
+        keys = [hashlib.blake2b(repr(name).encode(), digest_size=16) for name in names]
         self._names_keys = np.array([key.digest() for key in keys], dtype="V16")
 
     def series(self, commit: int) -> int:
@@ -99,41 +92,13 @@ class CommitPages:
             "spent": self._spent.get(commit, []),
             "confidence": percentage(CONFIDENCE),
             "series": self.series(commit),
-            "rows": self._rows(commit),
+            "rows": self._rows.html(*self._cells.of(commit)),
         }
         return page("commit.html", commit_page(one.id), self._content, values)
 
     def _link(self, commit: int) -> dict[str, str] | None:
         there = 0 <= commit < len(self._content.history.commits)
         return commit_link(self._content, commit) if there else None
-
-    def _rows(self, commit: int) -> Markup:
-        """HTML, because there may be a million rows, each of which a template would take long
-        for."""
-        made = []
-        graphs, cells = self._cells.of(commit)
-        for index, numbers in zip(graphs.tolist(), cells.T.tolist(), strict=True):
-            value, low, high, ours, control, before = numbers
-            title, name, unit = self._names[index]
-            if not self._ratio[index]:
-                text = interval_text(value, low, high, unit)
-            else:
-                text = speedup_text(value, low, high)
-            measured = "" if ours != ours else value_text(ours, unit)
-            beside = "" if control != control else value_text(control, unit)
-            if unit != SECONDS:  # the units of others are untrusted
-                text, measured, beside = (escape(shown(one)) for one in (text, measured, beside))
-            change = "" if before != before else _change(value / before)
-            made.append(
-                f'<tr><th scope=row><a href="../graphs.html#graph={name}">{title}</a><td class=n>'
-                f"{text}<td class=n>{measured}<td class=n>{beside}<td class=n>{change}\n"
-            )
-        return Markup("".join(made))  # noqa: S704
-
-
-def _change(ratio: float) -> str:
-    text = f"{100 * (ratio - 1):+.1f}"
-    return f"{text if text[1:] != '0.0' else '0.0'} %"
 
 
 def _message(body: str) -> list[str]:
@@ -143,35 +108,6 @@ def _message(body: str) -> list[str]:
     if left or len(body) > _BODY_CHARACTERS:
         lines.append(f"[cut here: {len(body)} characters in all]")
     return lines
-
-
-def speedup_text(value: float, low: float, high: float) -> str:
-    """A speed-up, with its interval in brackets if there is one."""
-    if low != low or high != high:
-        return ratio_text(value)
-    return f"{ratio_text(value)} [{ratio_text(low)}, {ratio_text(high)}]"
-
-
-def value_text(value: float, unit: str) -> str:
-    """Four digits and the unit, which for times depends on their size."""
-    factor, name = _suited(value) if unit == SECONDS else (1.0, unit)
-    return f"{digits(value * factor)} {name}".rstrip()
-
-
-def interval_text(value: float, low: float, high: float, unit: str) -> str:
-    """`value_text`, with the interval in brackets if there is one."""
-    if math.isnan(low) or math.isnan(high):
-        return value_text(value, unit)
-    factor, name = _suited(value) if unit == SECONDS else (1.0, unit)
-    ends = f"{digits(low * factor)}, {digits(high * factor)}"
-    return f"{digits(value * factor)} [{ends}] {name}".rstrip()
-
-
-def _suited(seconds: float) -> tuple[float, str]:
-    for unit in _UNITS:
-        if seconds * unit[0] >= 1:
-            return unit
-    return _UNITS[-1]
 
 
 class _Cells:
