@@ -17,7 +17,7 @@ from flashbench.cli.settings import SettingsCommand
 from flashbench.errors import Exit, NotMeasuredError
 
 if TYPE_CHECKING:
-    from flashbench.site.source import Source
+    from flashbench.site.source import Source, SourceState
     from flashbench.site.writer import Published
 
 
@@ -45,15 +45,15 @@ def command(
     from flashbench.revisions import resolve
     from flashbench.revisions.git import root_of
     from flashbench.site import writer
-    from flashbench.site.source import Source, inputs_key
+    from flashbench.site.source import Source, source_state
 
     repository = root_of(Path.cwd())
     resolve(repository, revision)  # refuse what is not a commit before searching for results
     results = results_folder(results, repository)
     output = output or repository / ".asv" / "site"
     source = Source(repository, results, revision, not all_parents, machine)
-    inputs = inputs_key(source)
-    made = writer.unchanged(output, inputs) or _publish(source, output, inputs)
+    state = source_state(source)
+    made = writer.unchanged(output, state.key) or _publish(source, output, state)
     for note in made.summary.notes:
         tell(note)
     click.echo(
@@ -65,13 +65,13 @@ def command(
     return Exit.PASS
 
 
-def _publish(source: "Source", output: Path, inputs: str) -> "Published":
+def _publish(source: "Source", output: Path, state: "SourceState") -> "Published":
     from flashbench.site.gather import gather
     from flashbench.site.publish import publish
 
     content = gather(source)
     if content.graphs or content.history.gaps or content.latest:
-        return publish(content, output, inputs)
+        return publish(content, output, state.key_if_same)
     for note in content.notes:
         tell(note)
     fix = "measure some with `asv run`, or choose others with --revision"

@@ -1,6 +1,7 @@
 """Write the site into a folder: only files that changed since the last time."""
 
 import hashlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,14 +15,14 @@ from flashbench.site.standings import standings, with_changes
 from flashbench.site.templating import static_files
 
 
-def publish(content: Content, output: Path, inputs: str = "") -> writer.Published:
+def publish(content: Content, output: Path, inputs: Callable[[], str] = str) -> writer.Published:
     """Create or update the site in the folder `output`; its front page is `index.html`.
 
-    inputs: the key of what the content was read from, `source.inputs_key`. Raises
+    inputs: makes the key of what the content was read from, once all is written. Raises
     InvalidInputError if the folder has other files or cannot be written.
     """
     history = content.history
-    summary = writer.Summary(inputs, len(history.commits), len(content.graphs), content.notes)
+    summary = writer.Summary("", len(history.commits), len(content.graphs), content.notes)
     with writer.opened(output) as site:
         changes = change_rows(content)
         commits = CommitPages(content, changes)
@@ -46,7 +47,7 @@ def publish(content: Content, output: Path, inputs: str = "") -> writer.Publishe
             site.put(commit_page(commit.id), commits.key(place), partial(commits.make, place))
         for case in cases.cases:
             site.put(case_page(case), cases.key(case), partial(cases.make, case))
-        return site.write(summary)
+        return site.write(summary, inputs)
 
 
 def _graph(folder: str, graph: Graph) -> bytes:

@@ -77,8 +77,8 @@ class Site:
         if self._known.get(path) != key or path not in self._there:
             self._pending[path] = (key, make)
 
-    def write(self, summary: Summary) -> Published:
-        """Write changed files and remove old ones."""
+    def write(self, summary: Summary, inputs: Callable[[], str] = str) -> Published:
+        """Write changed files and remove old ones. inputs: those of the summary, then."""
         gone = self._known.keys() - self._keys.keys()
         # If a publisher is killed half way, the next one considers nothing up to date.
         doubtful = dict.fromkeys([*gone, *self._pending], "")
@@ -95,6 +95,7 @@ class Site:
         gone |= self._halves()
         for path in gone:
             (self.root / path).unlink(missing_ok=True)
+        summary = msgspec.structs.replace(summary, inputs=inputs())
         self._save(self._keys, summary)
         return Published(summary, len(self._keys), len(self._pending), len(gone))
 

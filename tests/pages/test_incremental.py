@@ -13,7 +13,7 @@ import forks
 import pytest
 from history.project import CASES, git, make_repository, measure
 
-from flashbench import runfile
+from flashbench import file_facts, runfile
 from flashbench.history import folder
 from flashbench.runfile import BuildIdentity
 from flashbench.site import encode, source, writer
@@ -31,7 +31,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are trusted at once, so that tests need not wait."""
-    monkeypatch.setattr(source, "_SETTLED", 0.0)
+    monkeypatch.setattr(file_facts, "SETTLED", 0.0)
 
 
 def contents(site: Path) -> dict[str, bytes]:
@@ -52,10 +52,10 @@ def contents(site: Path) -> dict[str, bytes]:
 def update(root: Path, site: Path) -> None:
     """As `flashbench publish`."""
     known = Source(root, root / ".asv/results")
-    inputs = source.inputs_key(known)
-    assert inputs
-    if writer.unchanged(site, inputs) is None:
-        publish(gather(known), site, inputs)
+    state = source.source_state(known)
+    assert state.key
+    if writer.unchanged(site, state.key) is None:
+        publish(gather(known), site, state.key_if_same)
 
 
 def make_history(root: Path, count: int) -> Path:
@@ -117,6 +117,36 @@ def _damage_cache(root: Path, draw: random.Random) -> None:
     _commit(root, draw)
 
 
+def test_what_was_just_measured_is_known_the_next_time(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files too recent to trust are trusted if they are the same once the site is made."""
+    monkeypatch.setenv("FLASHBENCH_CACHE", str(root / "cache"))
+    known, site = Source(root, root / ".asv/results"), tmp_path / "site"
+    path, *_ = _results(root)
+    for changed in (False, True):
+        monkeypatch.setattr(file_facts, "SETTLED", 1000.0)
+        state = source.source_state(known)
+        assert state.key == state.key_if_same() == ""
+        assert set(_results(root)) <= state.recent.keys()
+        if changed:
+            _same_facts(path, path.read_text().replace("0.0", "0.1", 1), monkeypatch)
+        monkeypatch.setattr(file_facts, "SETTLED", 0.0)
+        assert bool(state.key_if_same()) is not changed
+        publish(gather(known), site, state.key_if_same)
+        now = source.source_state(known).key
+        assert now == state.found
+        assert (writer.unchanged(site, now) is None) is changed
+
+
+def _same_facts(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a file whose size and times then seem to be the old ones."""
+    before, facts_of = file_facts.facts_of(path), file_facts.facts_of
+    assert len(text) == before.size
+    path.write_text(text)
+    monkeypatch.setattr(source, "facts_of", lambda one: before if one == path else facts_of(one))
+
+
 def _results(root: Path) -> list[Path]:
     return sorted((root / ".asv/results/box").glob("*-*.json"))
 
@@ -134,7 +164,7 @@ def test_step_by_step_is_what_comes_at_once(
     steps = [_commit, _remove, _rewrite, _damage, _damage_cache]
     monkeypatch.setenv("FLASHBENCH_CACHE", str(root / "cache"))
     update(root, site)
-    assert len(list((root / "cache").glob("builds/results/*/*"))) == 30
+    assert len(list((root / "cache").glob("builds/results/*/[0-9a-f]*"))) == 30
     for number, step in enumerate(draw.choices(steps, k=8)):
         before = contents(site)
         step(root, draw)
@@ -169,7 +199,7 @@ def test_killed_at_any_moment(long: Path, tmp_path: Path) -> None:
             time.sleep(0.005)  # leave the processor to it
         publisher.wait()
     assert forks.run(command, long, environment).returncode == 0
-    assert len(list(cache.glob("builds/results/*/*"))) == len(_results(long)) == 129
+    assert len(list(cache.glob("builds/results/*/[0-9a-f]*"))) == len(_results(long)) == 129
     from_nothing(long, tmp_path)
     assert contents(site) == contents(tmp_path / "fresh")
 
