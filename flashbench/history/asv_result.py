@@ -43,16 +43,16 @@ class ResultRow(NamedTuple):
 class ResultFile(NamedTuple):
     """One commit in one environment.
 
-    numbers: (len(READ_COLUMNS), combinations of all rows, row after row); NaN where the file has
-    none. failed: (combinations of all rows,), whether it was tried without a result; other NaN were
-    skipped. samples: of each row, (combinations, launches) of names.SHOWN_RATIOS, else (0, 0).
-    measuring_seconds, build_seconds: what it took, 0 if unknown.
+    numbers: by READ_COLUMNS, (combinations of all rows, row after row), NaN where the file has
+    none; None if it has none at all. failed: (combinations of all rows,), whether it was tried
+    without a result; other NaN were skipped. samples: of each row, (combinations, launches) of
+    names.SHOWN_RATIOS, else (0, 0). measuring_seconds, build_seconds: what it took, 0 if unknown.
     """
 
     commit: str
     environment: str
     rows: list[ResultRow]
-    numbers: FloatArray
+    numbers: list[FloatArray | None]
     failed: BoolArray
     samples: list[NDArray[np.float32]]
     measuring_seconds: float = 0.0
@@ -96,13 +96,17 @@ def _arrays(file: AsvFile) -> ResultFile:
         failed += [True] * count if result is None else [value is None for value in result]
         rows.append(ResultRow(row.benchmark, row.version, row.params))
         samples.append(_padded(row.samples() if row.benchmark in names.SHOWN_RATIOS else None))
-    found = np.array(numbers, dtype=np.float64)  # None becomes NaN
+    found = [_known(np.array(column, dtype=np.float64)) for column in numbers]  # None becomes NaN
     builds = sum((one for name, one in file.durations.items() if name.startswith(BUILD)), 0.0)
     measuring = sum(file.durations.values(), -builds)
     absent = np.array(failed, dtype=bool)
     return ResultFile(
         file.commit, file.environment, rows, found, absent, samples, measuring, builds
     )
+
+
+def _known(column: FloatArray) -> FloatArray | None:
+    return None if np.isnan(column).all() else column
 
 
 def _padded(samples: Samples | None) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from flashbench.errors import InvalidInputError, NotMeasuredError
 from flashbench.history import asv_result, asv_row, names
 from flashbench.history.asv_row import AsvCell
 from flashbench.history.model import Machine
-from flashbench.history.read_cache import ReadCache, key_of
+from flashbench.history.read_cache import ReadCache
 from flashbench.inputs import reason
 from flashbench.other_tools import asv_folder, untrusted_json
 from flashbench.other_tools.asv_file import Decoder, damaged
@@ -65,8 +65,8 @@ def read_files(
     these are all files of the history, so other cache entries are removed."""
     if cache is None or len(paths) < _MANY:
         return _decoded(paths, None)
-    with ThreadPoolExecutor() as pool:  # reading and hashing need no lock of the interpreter
-        keys = [*pool.map(key_of, paths)]
+    keys = cache.keys(paths, everything=everything)
+    with ThreadPoolExecutor() as pool:  # reading needs no lock of the interpreter
         known = [*pool.map(cache.get, keys)]
     if everything:
         cache.keep_only(set(keys))

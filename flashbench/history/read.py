@@ -78,9 +78,8 @@ def read(
             key = SeriesKey(
                 folder.name, environment, row.benchmark, row.version or now(row.benchmark)
             )
-            collected[key].add(
-                place, row.params, file.numbers[:, start:end], file.failed[start:end], samples
-            )
+            numbers = [None if one is None else one[start:end] for one in file.numbers]
+            collected[key].add(place, row.params, numbers, file.failed[start:end], samples)
             start = end
     series = [
         one

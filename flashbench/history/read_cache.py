@@ -1,14 +1,17 @@
 """A content-addressed cache of decoded result files: of a long history, only new files are decoded.
 
 An entry's name is the hash of the file's bytes and of the reading code, so entries are never stale.
-Damaged or impossible entries are ignored; entries without a file in the history are removed.
+Damaged or impossible entries are ignored; entries without a file in the history are removed. A list
+of the files' facts and keys saves hashing those that did not change.
 """
 
 import contextlib
 import hashlib
 import os
+import time
 import zlib
-from collections.abc import Container
+from collections.abc import Container, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +20,7 @@ import numpy as np
 
 from flashbench import __version__
 from flashbench.builds import pruning
+from flashbench.file_facts import FileFacts, facts_of
 from flashbench.files import replace_file
 from flashbench.history import asv_result
 from flashbench.history.asv_result import READ_COLUMNS, ResultFile, ResultRow
@@ -30,17 +34,27 @@ _PART = 2**16  # bytes per read of a file
 class _Entry(msgspec.Struct, array_like=True):
     commit: str
     environment: str
-    rows: msgspec.Raw
-    numbers: memoryview
+    rows: bytes  # compressed
+    numbers: list[memoryview]  # by column; empty where there are none
     failed: memoryview
     samples: list[tuple[int, memoryview]]  # launches of a combination, and the numbers
     measuring_seconds: float
     build_seconds: float
 
 
+class _List(msgspec.Struct, array_like=True):
+    """The facts and key of each file. reader: the hash of the code that the keys are of."""
+
+    reader: str = ""
+    files: dict[bytes, tuple[FileFacts, str]] = {}
+
+
+_LIST_NAME = "list"
 _NO_SAMPLES = np.empty((0, 0), np.float32)
 _ROWS = msgspec.msgpack.Decoder(list[ResultRow])
 _ENTRY = msgspec.msgpack.Decoder(_Entry)
+_LIST = msgspec.msgpack.Decoder(_List)
+_UNREADABLE = (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError, zlib.error)
 _ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -54,11 +68,33 @@ class ReadCache:
         self._rows: tuple[bytes, list[ResultRow]] = b"", []  # files of a history share these
         pruning.touch(self._folder)
 
+    def keys(self, paths: Sequence[Path], *, everything: bool) -> list[str]:
+        """`key_of` each file, which is read only if it is new or has changed. everything: these are
+        all files of the results folder, so others are forgotten."""
+        known, now = self._listed(), time.time()
+        names = [os.fsencode(f"{path.parent.name}/{path.name}") for path in paths]
+        facts = [_facts(path) for path in paths]
+        keys = [
+            known[name][1] if name in known and known[name][0] == one else ""
+            for name, one in zip(names, facts, strict=True)
+        ]
+        new = [place for place, key in enumerate(keys) if not key]
+        with ThreadPoolExecutor() as pool:  # reading and hashing need no lock of the interpreter
+            for place, key in zip(new, pool.map(key_of, [paths[one] for one in new]), strict=True):
+                keys[place] = key
+        listed = {} if everything else dict(known)
+        for name, one, key in zip(names, facts, keys, strict=True):
+            if key and one is not None and one.settled(now):
+                listed[name] = one, key
+        if listed != known:
+            self._save(_LIST_NAME, _ENCODER.encode(_List(_reader().hexdigest(), listed)))
+        return keys
+
     def get(self, key: str) -> ResultFile | None:
         """The decoded file with this key; None if unknown."""
-        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+        with contextlib.suppress(*_UNREADABLE):
             # Not mapped: a mapping keeps a file descriptor for as long as its numbers are used.
-            return self._read((self._folder / key).read_bytes())
+            return self._decoded(_checked((self._folder / key).read_bytes()))
         return None
 
     def put(self, content: bytes, file: ResultFile) -> None:
@@ -68,38 +104,52 @@ class ReadCache:
         entry = _Entry(
             file.commit,
             file.environment,
-            msgspec.Raw(_ENCODER.encode(file.rows)),
-            memoryview(file.numbers.tobytes()),
+            self._described(file.rows),
+            [memoryview(b"" if one is None else one.tobytes()) for one in file.numbers],
             memoryview(file.failed.tobytes()),
             [(one.shape[1], memoryview(one.tobytes())) for one in file.samples],
             file.measuring_seconds,
             file.build_seconds,
         )
-        kept = _ENCODER.encode(entry)
-        checksum = zlib.crc32(kept).to_bytes(_CHECKSUM)
-        with contextlib.suppress(OSError):
-            replace_file(self._folder / digest.hexdigest(), checksum + kept, durable=False)
+        self._save(digest.hexdigest(), _ENCODER.encode(entry))
 
     def keep_only(self, keys: Container[str]) -> None:
         """Remove all other entries and leftovers of killed processes."""
         with contextlib.suppress(OSError):
             for path in self._folder.iterdir():
-                if path.name not in keys:
+                if path.name not in keys and path.name != _LIST_NAME:
                     path.unlink()
 
-    def _read(self, content: bytes) -> ResultFile:
-        view = memoryview(content)
-        if zlib.crc32(view[_CHECKSUM:]) != int.from_bytes(view[:_CHECKSUM]):
-            raise ValueError("damaged")
-        entry = _ENTRY.decode(view[_CHECKSUM:])
+    def _save(self, name: str, content: bytes) -> None:
+        checksum = zlib.crc32(content).to_bytes(_CHECKSUM)
+        with contextlib.suppress(OSError):
+            replace_file(self._folder / name, checksum + content, durable=False)
+
+    def _listed(self) -> dict[bytes, tuple[FileFacts, str]]:
+        with contextlib.suppress(*_UNREADABLE):
+            found = _LIST.decode(_checked((self._folder / _LIST_NAME).read_bytes()))
+            if found.reader == _reader().hexdigest():
+                return found.files
+        return {}
+
+    def _described(self, rows: list[ResultRow]) -> bytes:
+        """The rows as an entry has them."""
         described, known = self._rows
-        if described != bytes(entry.rows):
-            described = bytes(entry.rows)
-            known = _ROWS.decode(described)
+        if known != rows:
+            described = zlib.compress(_ENCODER.encode(rows), 1)
+            self._rows = described, rows
+        return described
+
+    def _decoded(self, content: memoryview) -> ResultFile:
+        entry = _ENTRY.decode(content)
+        described, known = self._rows
+        if described != entry.rows:
+            described, known = entry.rows, _ROWS.decode(zlib.decompress(entry.rows))
             self._rows = described, known
         failed = np.frombuffer(entry.failed, dtype=np.bool_)
-        numbers = np.frombuffer(entry.numbers, dtype=np.float64).reshape(len(READ_COLUMNS), -1)
-        if len(failed) != sum(row.combinations for row in known) or len(failed) != numbers.shape[1]:
+        numbers = [np.frombuffer(one, dtype=np.float64) if one else None for one in entry.numbers]
+        sizes = {len(one) for one in (failed, *numbers) if one is not None}
+        if len(numbers) != len(READ_COLUMNS) or sizes != {sum(row.combinations for row in known)}:
             raise ValueError("numbers do not match combinations")
         samples = [
             np.frombuffer(one, dtype=np.float32).reshape(-1, width) if width else _NO_SAMPLES
@@ -107,6 +157,20 @@ class ReadCache:
         ]
         taken = entry.measuring_seconds, entry.build_seconds
         return ResultFile(entry.commit, entry.environment, known, numbers, failed, samples, *taken)
+
+
+def _facts(path: Path) -> FileFacts | None:
+    with contextlib.suppress(OSError):
+        return facts_of(path)
+    return None
+
+
+def _checked(content: bytes) -> memoryview:
+    """An entry without its checksum. Raises ValueError if it is damaged."""
+    view = memoryview(content)
+    if zlib.crc32(view[_CHECKSUM:]) != int.from_bytes(view[:_CHECKSUM]):
+        raise ValueError("damaged")
+    return view[_CHECKSUM:]
 
 
 def key_of(path: Path) -> str:

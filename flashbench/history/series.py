@@ -1,7 +1,7 @@
 """Collect the rows of many result files by asv's keys and turn them into series."""
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,8 @@ class Collected:
         self.combinations: dict[tuple[str, ...], int] = {}
         self.commits: list[int] = []
         self.places: list[IntArray] = []  # by row, the combinations of its numbers
-        # A row's shape: (len(asv_result.READ_COLUMNS), combinations of the row).
-        self.numbers: list[FloatArray] = []
+        # By row and asv_result.READ_COLUMNS: (combinations,), or None without any number.
+        self.numbers: list[list[FloatArray | None]] = []
         self.failed: list[BoolArray] = []
         self.samples: list[NDArray[np.float32]] = []  # of each row, as in asv_result.ResultFile
         self._known: tuple[Params, IntArray] | None = None
@@ -45,7 +45,7 @@ class Collected:
         self,
         commit: int,
         params: Params,
-        numbers: FloatArray,
+        numbers: list[FloatArray | None],
         failed: BoolArray,
         samples: NDArray[np.float32],
     ) -> None:
@@ -58,12 +58,21 @@ class Collected:
     def sort(self) -> None:
         """Sort rows by commit, stably."""
         order = np.argsort(self.commits, kind="stable").tolist()
-        for rows_ in (self.commits, self.places, self.numbers, self.failed, self.samples):
+        every: tuple[list[Any], ...] = (self.commits, self.places, self.numbers)
+        for rows_ in (*every, self.failed, self.samples):
             rows_[:] = [rows_[index] for index in order]
 
-    def column(self, index: int, space: FloatArray) -> FloatArray:
-        """One of asv_result.READ_COLUMNS over all rows, in `space`: new memory takes longer."""
-        return np.concatenate([numbers[index] for numbers in self.numbers], out=space)
+    def column(self, index: int, order: IntArray, space: FloatArray) -> FloatArray:
+        """One of asv_result.READ_COLUMNS over all rows, in this order. space: of that many numbers;
+        new memory takes longer."""
+        found = [numbers[index] for numbers in self.numbers]
+        if all(one is None for one in found):  # without memory for each number
+            return np.broadcast_to(np.nan, len(order))
+        every = [
+            np.broadcast_to(np.nan, len(places)) if one is None else one
+            for one, places in zip(found, self.places, strict=True)
+        ]
+        return np.concatenate(every, out=space)[order]
 
     def all_samples(self) -> NDArray[np.float32]:
         """The samples of all rows, (combinations, launches); (0, 0) without any."""
@@ -103,22 +112,24 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
         order = order[~again]
     failed = order[np.concatenate(collected.failed)[order]]
     space = np.empty(len(commit))
-    order = order[_possible(collected.column(0, space)[order], unit)]
-    columns = [
-        _taken(collected.column(index, space), order)
-        for index in range(len(asv_result.READ_COLUMNS))
-    ]
+    values = collected.column(0, order, space)
+    possible = _possible(values, unit)
+    if not possible.all():
+        order, values = order[possible], values[possible]
+    columns = [values]
+    for index in range(1, len(asv_result.READ_COLUMNS)):
+        columns.append(collected.column(index, order, space))
     samples = collected.all_samples()
     points = _points(
         commit[order], columns, samples[order] if samples.size else samples, ours is not None
     )
-    every = np.arange(len(collected.combinations) + 1)
-    point_ends = np.searchsorted(combination[order], every).tolist()
-    failed_ends = np.searchsorted(combination[failed], every).tolist()
+    every = len(collected.combinations)
+    point_ends = _ends(combination[order], every)
+    failed_ends = _ends(combination[failed], every)
     failed_commit = commit[failed]
     made = []
-    for values, place in collected.combinations.items():
-        texts = tuple(value.strip("'\"") for value in values)
+    for parameter_values, place in collected.combinations.items():
+        texts = tuple(value.strip("'\"") for value in parameter_values)
         parameters = itertools.zip_longest(titles[: len(texts)], texts, fillvalue="")
         case = next(filter(None, map(_case_of_ours if ours else find_case, texts)), "")
         others = [text for text in texts if not case or case not in text]
@@ -144,10 +155,10 @@ def _case_of_ours(text: str) -> str:
     return find_case(text) or (text if operations.read_case(text) else "")
 
 
-def _taken(column: FloatArray, order: IntArray) -> FloatArray:
-    """column[order]; without memory for each number if all are missing."""
-    missing = np.isnan(column).all()
-    return np.broadcast_to(np.nan, len(order)) if missing else column[order]
+def _ends(combination: NDArray[np.integer], every: int) -> list[int]:
+    """Where the numbers of each combination begin and end. combination: of each, sorted."""
+    ends: list[int] = np.cumsum([0, *np.bincount(combination, minlength=every)]).tolist()
+    return ends
 
 
 def _possible(value: FloatArray, unit: str) -> BoolArray:
@@ -168,15 +179,20 @@ def _points(
     with np.errstate(invalid="ignore"):
         bounded = np.isfinite(low) & np.isfinite(high) & (low <= value) & (value <= high)
         bounded &= (repeat >= _FEWEST_FOR_INTERVAL) & (low > 0)
-    launches = np.nan_to_num(repeat, posinf=0).clip(0, 2**53) if of_launches else 0 * commit
+    if not bounded.all():
+        low, high = np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
+    launches = np.zeros(len(commit), dtype=np.int64)
+    if of_launches:
+        known = np.isfinite(repeat)
+        np.copyto(launches, repeat.clip(0, 2**53), where=known, casting="unsafe")
     return Points(
         commit,
         value,
-        np.where(bounded, low, np.nan),
-        np.where(bounded, high, np.nan),
+        low,
+        high,
         q25,
         q75,
-        launches.astype(np.int64),
+        launches,
         p90,
         p99,
         samples,

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from history.project import make_repository, measure
 
+from flashbench import file_facts
 from flashbench.builds import pruning
-from flashbench.history import folder
-from flashbench.history.asv_result import READ_COLUMNS, Reader
+from flashbench.history import folder, read_cache
+from flashbench.history.asv_result import Reader
 from flashbench.history.axis import axis
 from flashbench.history.model import History
 from flashbench.history.read import read
@@ -38,7 +39,7 @@ def _files(root: Path) -> list[Path]:
 
 
 def _entries(root: Path) -> list[Path]:
-    return sorted((root / "cache/results").glob("*/*"))
+    return sorted((root / "cache/results").glob("*/[0-9a-f]*"))
 
 
 def _load(root: Path, *, cached: bool) -> History:
@@ -100,6 +101,41 @@ def test_other_content_of_the_same_size_and_time_is_seen(root: Path) -> None:
     assert len(_entries(root)) == 11
 
 
+def test_a_file_that_did_not_change_is_not_hashed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are known by size and times, if these are old enough to show the next change, unless
+    the list of them is damaged or of other code."""
+    hashed: list[Path] = []
+    key_of = read_cache.key_of
+    monkeypatch.setattr(read_cache, "key_of", lambda path: hashed.append(path) or key_of(path))
+
+    def reads() -> list[Path]:
+        hashed.clear()
+        assert _same(root)
+        return sorted(hashed)
+
+    every = _files(root)
+    monkeypatch.setattr(file_facts, "SETTLED", 1000.0)
+    assert reads() == reads() == every
+    monkeypatch.setattr(file_facts, "SETTLED", 0.0)
+    assert reads() == every
+    assert reads() == []
+    every[4].write_text(every[4].read_text().replace("0.0", "0.1"))
+    os.utime(every[5])
+    every[6].unlink()
+    assert reads() == every[4:6]
+    assert reads() == []
+    (known,) = (root / "cache/results").glob("*/list")
+    whole = known.read_bytes()
+    for damaged in (b"", whole[:-9], _checked(b"\x93"), _checked(msgspec.msgpack.encode(["", {}]))):
+        known.write_bytes(damaged)
+        assert reads() == _files(root)
+        assert known.read_bytes() == whole
+    read(root / "results", axis(root), machine="box", cache=root / "cache")
+    assert reads() == []
+
+
 def test_reading_one_machine_forgets_no_other(root: Path) -> None:
     """Entries of machines that were not requested stay."""
     box = root / "results/box"
@@ -132,7 +168,7 @@ def _empty(content: bytes) -> bytes:
 def _other(content: bytes) -> bytes:
     """With a good checksum, and more numbers than the parameters have."""
     entry = msgspec.msgpack.decode(content[4:])
-    entry[3] += np.zeros(len(READ_COLUMNS)).tobytes()
+    entry[3] = [one and one + np.zeros(1).tobytes() for one in entry[3]]
     entry[4] += b"\0"
     return _checked(msgspec.msgpack.encode(entry))
 
@@ -142,9 +178,9 @@ def _bare(content: bytes) -> bytes:
 
 
 def _odd(content: bytes) -> bytes:
-    """Numbers that do not fill whole columns."""
+    """A column with a number too few."""
     entry = msgspec.msgpack.decode(content[4:])
-    entry[3] = entry[3][:-8]
+    entry[3][0] = entry[3][0][:-8]
     return _checked(msgspec.msgpack.encode(entry))
 
 
@@ -152,7 +188,20 @@ def _checked(content: bytes) -> bytes:
     return zlib.crc32(content).to_bytes(4) + content
 
 
-@pytest.mark.parametrize("damage", [_cut, _flip, _empty, _other, _bare, _odd])
+def _fewer(content: bytes) -> bytes:
+    """A column too few."""
+    entry = msgspec.msgpack.decode(content[4:])
+    return _checked(msgspec.msgpack.encode([*entry[:3], entry[3][1:], *entry[4:]]))
+
+
+def _rows(content: bytes) -> bytes:
+    """Rows that cannot be unpacked."""
+    entry = msgspec.msgpack.decode(content[4:])
+    entry[2] = entry[2][:-9]
+    return _checked(msgspec.msgpack.encode(entry))
+
+
+@pytest.mark.parametrize("damage", [_cut, _flip, _empty, _other, _bare, _odd, _fewer, _rows])
 def test_a_damaged_entry_counts_as_none(
     root: Path, damage: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
