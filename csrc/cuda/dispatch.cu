@@ -19,6 +19,7 @@
 #include "decode/forward.h"
 #include "device.h"
 #include "families.h"
+#include "simt/forward.h"
 #include "sm80/forward.h"
 #include "sm90/forward.h"
 
@@ -59,6 +60,8 @@ constexpr Family kSm80{FLASHBENCH_FP16(no_scratch<sm80::forward_fp16>),
                        FLASHBENCH_BF16(no_scratch<sm80::forward_bf16>)};
 constexpr Family kDecode{FLASHBENCH_FP16(decode::forward_fp16),
                          FLASHBENCH_BF16(decode::forward_bf16)};
+constexpr Family kSimt{FLASHBENCH_FP16(no_scratch<simt::forward_fp16>),
+                       FLASHBENCH_BF16(no_scratch<simt::forward_bf16>)};
 #ifdef FLASHBENCH_CUDA_SM90
 constexpr Family kSm90{FLASHBENCH_FP16(sm90::forward_fp16), FLASHBENCH_BF16(sm90::forward_bf16)};
 constexpr Family kSm90Wide{FLASHBENCH_FP16(sm90::forward_wide_fp16),
@@ -74,6 +77,8 @@ constexpr Family kSm90Short{FLASHBENCH_FP16(no_scratch<sm90::forward_short_fp16>
 // The table of families.h. Strides do not matter, so every layout gives the same bits.
 const Family& family_of(const Attention& problem, const Device& device) {
     switch (kernels_for(problem, device.compute_capability, device.multiprocessors)) {
+        case Kernels::simt:
+            return kSimt;
         case Kernels::decode:
             return kDecode;
 #ifdef FLASHBENCH_CUDA_SM90

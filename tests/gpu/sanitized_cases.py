@@ -17,6 +17,9 @@ CASES = [
     # batch, heads, kv heads, q_len, k_len, head_dim; csrc/cuda/families.h and the launch.h of
     # each family say which kernel few, some and many tiles have
     (1, 1, 1, 1, 1, 32),
+    (2, 6, 3, 3, 4, 40),
+    (2, 6, 3, 5, 7, 128),
+    (2, 6, 3, 2, 13, 200),
     (1, 2, 1, 130, 141, 64),
     (1, 270, 135, 65, 70, 64),
     (1, 2, 2, 70, 65, 72),

@@ -22,7 +22,7 @@ struct Cell {
     int64_t batch, heads, q_len, k_len;
     bool causal;
     // By kernel: "keys/few keys" of the short one, "cluster" if that divides the keys, the rows of the
-    // main one, "decode".
+    // main one, the names of others.
     std::map<std::string, double> us;
 };
 
@@ -52,6 +52,10 @@ const std::vector<Cell> kCells = {
     {2, 10, 4096, 77, false, {{"112/112", 12.17}, {"80/80", 11.42}, {"80/64", 11.87}}},
     {2, 10, 4096, 77, true, {{"64/64", 14.16}, {"80/80", 11.66}, {"80/64", 12.07}}},
     {1, 8, 128, 8192, false, {{"main", 20.79}, {"decode", 18.98}}},
+    {16, 16, 1, 1, false, {{"simt", 1.89}, {"64/64", 3.61}}},
+    {1, 8, 16, 4, false, {{"simt", 2.09}, {"split", 2.89}}},
+    {16, 16, 16, 4, false, {{"simt", 2.77}, {"64/64", 3.71}}},
+    {16, 16, 64, 4, false, {{"simt", 4.70}, {"64/64", 4.07}}},
 };
 
 Attention problem_of(const Cell& cell) {
@@ -76,8 +80,12 @@ double main_time(const Attention& problem, int rows) {
 std::string chosen(const Attention& problem) {
     std::string name;
     switch (kernels_for(problem, 90, kSms)) {
+        case Kernels::simt:
+            return "simt";
         case Kernels::decode:
             return "decode";
+        case Kernels::split:
+            return "split";
         case Kernels::main:
             return main_time(problem, 192) <= main_time(problem, 128) ? "192" : "128";
         case Kernels::short_tiles:

@@ -1,0 +1,11 @@
+// The fp16 kernels for a few keys. See kernel.h for the method.
+#include "forward.h"
+#include "launch.h"
+
+namespace flashbench::cuda::simt {
+
+void forward_fp16(const Attention& problem, cudaStream_t stream) {
+    forward_any<__half>(problem, stream);
+}
+
+}  // namespace flashbench::cuda::simt
