@@ -79,7 +79,12 @@ int64_t attention_backward_scratch(const AttentionBackward& problem) {
 }
 
 void attention_backward(const AttentionBackward& problem, void* scratch, void* stream) {
-    checked_kernels(problem).enqueue(problem, scratch, static_cast<cudaStream_t>(stream));
+    const BackwardKernels& kernels = checked_kernels(problem);
+    AttentionBackward scaled = problem;
+    if (!scores_matter(problem.forward)) {
+        scaled.forward.scale = 0.0f;
+    }
+    kernels.enqueue(scaled, scratch, static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace flashbench::cuda

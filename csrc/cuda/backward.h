@@ -16,6 +16,12 @@ struct BackwardKernels {
     void (*enqueue)(const AttentionBackward& problem, void* scratch, cudaStream_t stream);
 };
 
+// Whether a row sees more than one key. Where none does, every weight is 1, and exactly so if scores and
+// lse are multiplied by 0, which also makes dq and dk 0, and leaves NaN.
+inline bool scores_matter(const Attention& forward) {
+    return forward.k_len > 1 && !(forward.causal && forward.q_len + forward.causal_offset <= 1);
+}
+
 // Whether gradients, and forwards that keep lse for them, take the kernels of sm90/ if these are built.
 bool takes_sm90_gradients(const Device& device);
 

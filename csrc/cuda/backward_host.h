@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "../attention.h"
+#include "backward.h"
 #include "backward_prepare.h"
 #include "backward_walk.h"
 #include "constants.h"
@@ -69,8 +70,7 @@ int64_t backward_scratch_bytes(const AttentionBackward& problem, int parts = 1) 
 
 // The grid of the kernels that take one block of threads for each tile of queries of a head.
 inline dim3 query_grid(const BackwardPlan& plan, const Attention& forward) {
-    return dim3(static_cast<unsigned>(plan.query_tiles),
-                static_cast<unsigned>(forward.batch * forward.heads));
+    return dim3(static_cast<unsigned>(forward.batch * forward.heads * plan.query_tiles));
 }
 
 // Throws std::invalid_argument if a grid is too small for the problem.
@@ -82,9 +82,8 @@ BackwardPlan backward_plan(const AttentionBackward& problem, void* scratch, int 
     const int64_t query_tiles = query_tiles_of<Tile>(forward);
     const int64_t key_blocks = key_blocks_of<Tile>(forward);
     constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;
-    if (heads > kMaxGridRows || heads * query_tiles > kMost || all_kv_heads * key_blocks > kMost) {
-        throw std::invalid_argument("batch * heads, or that times a length, is too large for one "
-                                    "CUDA grid");
+    if (heads * query_tiles > kMost || all_kv_heads * key_blocks > kMost) {
+        throw std::invalid_argument("batch * heads times a length is too large for one CUDA grid");
     }
     const auto of_keys_in_vectors = [&forward](const void* base, const Strides& strides) {
         return moves_in_vectors(base, strides, forward.batch, forward.kv_heads, forward.k_len);
@@ -128,12 +127,20 @@ inline bool of_queries_in_vectors(const Attention& forward, const void* base,
     return moves_in_vectors(base, strides, forward.batch, forward.heads, forward.q_len);
 }
 
+// The row of a causal mask that sees one key; -1: none does. Its weight is 1 whatever its score, and dq 0,
+// but its dP and delta are rounded differently.
+inline int row_of_one_key(const Attention& forward) {
+    const int64_t row = -forward.causal_offset;
+    return forward.causal && row >= 0 && row < forward.q_len ? static_cast<int>(row) : -1;
+}
+
 template <typename Tile>
 void launch_prepare(const AttentionBackward& problem, const BackwardPlan& plan,
                     cudaStream_t stream) {
     const Attention& forward = problem.forward;
     prepare_backward<Tile><<<query_grid(plan, forward), kRowThreads, 0, stream>>>(
         problem, const_cast<float*>(plan.lse), const_cast<float*>(plan.delta), plan.dq, plan.turns,
+        scores_matter(forward) ? kLog2E : 0.0f,
         of_queries_in_vectors(forward, forward.out, forward.out_strides),
         of_queries_in_vectors(forward, problem.dout, problem.dout_strides));
     check(cudaGetLastError());

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "../attention.h"
+#include "backward_queries.h"
 #include "constants.h"
 #include "rows.h"
 #include "sm90/ptx.h"
@@ -16,12 +17,12 @@ namespace flashbench::cuda {
 
 constexpr int kRowThreads = 256;
 
-// One block for each tile of queries of a head. Writes lse in powers of two and delta, and sets the
-// tile's part of dq and its turns to zero.
+// One block for each tile of queries of a head. Writes lse_scale * lse, in powers of two, and delta, and sets
+// the tile's part of dq and its turns to zero.
 template <typename Tile>
 __global__ void __launch_bounds__(kRowThreads)
     prepare_backward(const AttentionBackward problem, float* lse, float* delta, float* dq,
-                     unsigned* turns, bool out_vectors, bool dout_vectors) {
+                     unsigned* turns, float lse_scale, bool out_vectors, bool dout_vectors) {
     using T = typename Tile::Type;
 #if __CUDA_ARCH__ >= 900
     sm90::ptx::griddepcontrol_launch_dependents();
@@ -30,9 +31,8 @@ __global__ void __launch_bounds__(kRowThreads)
     constexpr int kLanes =
         (Tile::kHeadDim <= 64 ? 64 : Tile::kHeadDim <= 128 ? 128 : 256) / kChunkElements;
     const Attention& forward = problem.forward;
-    const int head = blockIdx.y % forward.heads;
-    const int batch = blockIdx.y / forward.heads;
-    const int64_t tile = static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
+    const QueryBlock queries(forward, Tile::kQueries);
+    const int64_t tile = queries.in_all;
     auto* vectors = reinterpret_cast<float4*>(dq + tile * Tile::kTileGradients);
     for (int i = threadIdx.x; i < Tile::kTileGradients / 4; i += kRowThreads) {
         vectors[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -40,13 +40,13 @@ __global__ void __launch_bounds__(kRowThreads)
     if (turns != nullptr && threadIdx.x < Tile::kTurns) {
         turns[tile * Tile::kTurns + threadIdx.x] = 0;
     }
-    const Rows<const T> out = out_rows<const T>(forward, batch, head, out_vectors);
+    const Rows<const T> out = out_rows<const T>(forward, queries.batch, queries.head, out_vectors);
     const Rows<const T> dout =
-        rows_of<const T>(problem.dout, problem.dout_strides, batch, head, forward.q_len,
-                         forward.head_dim, dout_vectors);
+        rows_of<const T>(problem.dout, problem.dout_strides, queries.batch, queries.head,
+                         forward.q_len, forward.head_dim, dout_vectors);
     const int column = threadIdx.x % kLanes * kChunkElements;
     for (int i = threadIdx.x / kLanes; i < Tile::kQueries; i += kRowThreads / kLanes) {
-        const int row = blockIdx.x * Tile::kQueries + i;
+        const int row = queries.first_row + i;
         float sum = 0.0f;
         if (row < forward.q_len && column < forward.head_dim) {
             const uint4 a = load_chunk(out, row, column);
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kRowThreads)
             float lse_of_row = INFINITY;  // exp(score - lse) is 0 then
             if (row < forward.q_len && !(forward.causal && row + forward.causal_offset < 0)) {
                 const int64_t first =
-                    (static_cast<int64_t>(batch) * forward.heads + head) * forward.lse_rows;
-                lse_of_row = forward.lse[first + row] * kLog2E;
+                    (queries.batch * forward.heads + queries.head) * forward.lse_rows;
+                lse_of_row = forward.lse[first + row] * lse_scale;
             }
             lse[tile * Tile::kQueries + i] = lse_of_row;
             delta[tile * Tile::kQueries + i] = sum;

@@ -79,9 +79,8 @@ def attention(
     enable_gqa: let heads be a multiple of kv_heads; query head h reads kv head
         h // (heads / kv_heads).
 
-    Differentiable once with respect to q, k and v; on a GPU up to 65535 batch * heads. With
-    `torch.use_deterministic_algorithms` the gradients have the same bits in every run; on a CPU
-    they always have. Under `torch.autocast` q, k and v are cast as SDPA casts them.
+    Differentiable once with respect to q, k and v. With `torch.use_deterministic_algorithms` the
+    gradients have the same bits in every run; on a CPU they always have. Under `torch.autocast` q, k and v are cast as SDPA casts them.
     Raises TypeError or ValueError naming the argument that is not supported.
     """
     if dropout_p != 0.0:

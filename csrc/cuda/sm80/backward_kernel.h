@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "../../attention.h"
+#include "../backward_queries.h"
 #include "../backward_walk.h"
 #include "../constants.h"
 #include "../ptx.h"
@@ -220,8 +221,9 @@ struct BackwardBlock {
         exponentiate(scores);
         differentiate(products, scores);
         const auto store = [this](uint32_t target, const Scores& part) {
-            store_part<T, Tile::kQueries, kKeyWarps, kQueryWarps>(target, part, 1.0f, place.key_part,
-                                                                  place.query_part, place.lane);
+            store_part<T, Tile::kQueries, kKeyWarps, kQueryWarps>(
+                target, part, [](int) { return 1.0f; }, place.key_part, place.query_part,
+                place.lane);
         };
         store(shared.probabilities(), scores);
         store(shared.gradients(), products);
@@ -302,8 +304,9 @@ struct BackwardBlock {
 
     __device__ __forceinline__ void store() const {
         const auto put = [this](uint32_t target, const Sums& sums, float scale) {
-            store_part<T, kHeadDim, kKeyWarps, kQueryWarps>(target, sums, scale, place.key_part,
-                                                            place.query_part, place.lane);
+            store_part<T, kHeadDim, kKeyWarps, kQueryWarps>(
+                target, sums, [scale](int) { return scale; }, place.key_part, place.query_part,
+                place.lane);
         };
         const auto rows = [this](void* base, const Strides& strides, bool vectors) {
             return rows_of<T>(base, strides, keys.batch, keys.kv_head, plan.k_len, plan.head_dim,
@@ -329,30 +332,36 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     block.store();
 }
 
-// One block for each tile of queries of a head: dq = scale * the sum of its parts.
+// One block for each tile of queries of a head: dq = scale * the sum of its parts, or 0 times that, which
+// leaves NaN, in `row_of_one_key`.
 template <typename Tile>
 __global__ void __launch_bounds__(Tile::kThreads)
-    store_query_gradients(const AttentionBackward problem, const float* dq, bool dq_vectors) {
+    store_query_gradients(const AttentionBackward problem, const float* dq, int row_of_one_key,
+                          bool dq_vectors) {
     using T = typename Tile::Type;
     __shared__ __align__(1024) unsigned char shared_memory[Tile::kQueryBytes];
     const auto shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
     const WarpPlace<Tile> place;
-    const int64_t tile = static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
-    const float* const source = dq + tile * Tile::kTileGradients + threadIdx.x;
+    const Attention& forward = problem.forward;
+    const QueryBlock queries(forward, Tile::kQueries);
+    const float* const source = dq + queries.in_all * Tile::kTileGradients + threadIdx.x;
     constexpr int kColumns = 2 * Tile::kQueryDimBlocks;
     float values[Tile::kQueryBlocks][kColumns][4];
 #pragma unroll
     for (int i = 0; i < Tile::kQueryBlocks * kColumns * 4; ++i) {
         values[i / 4 / kColumns][i / 4 % kColumns][i % 4] = source[i * Tile::kThreads];
     }
-    const Attention& forward = problem.forward;
     store_part<T, Tile::kHeadDim, Tile::kQueryWarps, Tile::kKeyWarps>(
-        shared, values, forward.scale, place.query_part, place.key_part, place.lane);
+        shared, values,
+        [&](int row) {
+            return queries.first_row + row == row_of_one_key ? 0.0f : forward.scale;
+        },
+        place.query_part, place.key_part, place.lane);
     __syncthreads();
     const Rows<T> rows =
-        rows_of<T>(problem.dq, problem.dq_strides, blockIdx.y / forward.heads,
-                   blockIdx.y % forward.heads, forward.q_len, forward.head_dim, dq_vectors);
-    store_tile<Tile, Tile::kQueries>(shared, rows, blockIdx.x * Tile::kQueries);
+        rows_of<T>(problem.dq, problem.dq_strides, queries.batch, queries.head, forward.q_len,
+                   forward.head_dim, dq_vectors);
+    store_tile<Tile, Tile::kQueries>(shared, rows, queries.first_row);
 }
 
 }  // namespace flashbench::cuda::sm80

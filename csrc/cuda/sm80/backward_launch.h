@@ -50,7 +50,8 @@ void launch_backward(const AttentionBackward& problem, void* scratch, cudaStream
     backward<Tile><<<blocks, Tile::kThreads, Tile::kSharedBytes, stream>>>(launch);
     check(cudaGetLastError());
     store_query_gradients<Tile><<<query_grid(plan, forward), Tile::kThreads, 0, stream>>>(
-        problem, plan.dq, of_queries_in_vectors(forward, problem.dq, problem.dq_strides));
+        problem, plan.dq, row_of_one_key(forward),
+        of_queries_in_vectors(forward, problem.dq, problem.dq_strides));
     check(cudaGetLastError());
 }
 

@@ -85,13 +85,16 @@ __device__ __forceinline__ int first_of(int n, int part) {
     return (n / per_block * step + part) * 16 + n % per_block * (16 / per_block);
 }
 
-// Stores c * scale, in the dtype, to a tile of `width` columns.
-template <typename T, int width, int row_step, int column_step, int rows, int columns>
+// Stores c, each row times `scale_of(row)`, in the dtype, to a tile of `width` columns.
+template <typename T, int width, int row_step, int column_step, int rows, int columns,
+          typename Scale>
 __device__ __forceinline__ void store_part(uint32_t tile, const float (&c)[rows][columns][4],
-                                           float scale, int row_part, int column_part, int lane) {
+                                           const Scale& scale_of, int row_part, int column_part,
+                                           int lane) {
 #pragma unroll
     for (int r = 0; r < 2 * rows; ++r) {
         const int row = first_of<row_step, 2>(r, row_part) + lane / 4;
+        const float scale = scale_of(row);
 #pragma unroll
         for (int n = 0; n < columns; ++n) {
             const int chunk = first_of<column_step, 2>(n, column_part) / kChunkElements;

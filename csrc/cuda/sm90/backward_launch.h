@@ -73,6 +73,7 @@ void launch_kernels(const AttentionBackward& problem, void* scratch, cudaStream_
     }
     launch_overlapped(store_query_gradients<Tile>, query_grid(plan, forward), kRowThreads, 0,
                       stream, problem, static_cast<const float*>(plan.dq),
+                      row_of_one_key(forward),
                       of_queries_in_vectors(forward, problem.dq, problem.dq_strides));
 }
 

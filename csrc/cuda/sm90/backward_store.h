@@ -7,6 +7,7 @@
 
 #include "../../attention.h"
 #include "../backward_prepare.h"
+#include "../backward_queries.h"
 #include "../constants.h"
 #include "../rows.h"
 #include "backward_sums.h"
@@ -15,19 +16,21 @@
 
 namespace flashbench::cuda::sm90 {
 
-// One block for each tile of queries of a head: dq = scale * the sum of its parts.
+// One block for each tile of queries of a head: dq = scale * the sum of its parts, or 0 times that, which
+// leaves NaN, in `row_of_one_key`.
 template <typename Tile>
 __global__ void __launch_bounds__(kRowThreads)
-    store_query_gradients(const AttentionBackward problem, const float* dq, bool dq_vectors) {
+    store_query_gradients(const AttentionBackward problem, const float* dq, int row_of_one_key,
+                          bool dq_vectors) {
     using T = typename Tile::Type;
     const Attention& forward = problem.forward;
     const int consumer = threadIdx.x / kWarpgroup;
     const int thread = threadIdx.x % kWarpgroup;
-    const int64_t tile = static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x;
+    const QueryBlock queries(forward, Tile::kQueries);
     // This kernel is launched before the one that adds to dq has ended.
     ptx::griddepcontrol_wait();
     const auto* parts = reinterpret_cast<const float4*>(
-        dq + (tile * Tile::kConsumers + consumer) * Tile::kQueryGradients);
+        dq + (queries.in_all * Tile::kConsumers + consumer) * Tile::kQueryGradients);
     float values[Tile::kQueryDims / 2];
 #pragma unroll
     for (int i = 0; i < Tile::kQueryDims / 2; i += 4) {
@@ -37,17 +40,20 @@ __global__ void __launch_bounds__(kRowThreads)
         values[i + 2] = four.z;
         values[i + 3] = four.w;
     }
-    Rows<T> rows = rows_of<T>(problem.dq, problem.dq_strides, blockIdx.y / forward.heads,
-                              blockIdx.y % forward.heads, forward.q_len, forward.head_dim,
-                              dq_vectors);
+    Rows<T> rows = rows_of<T>(problem.dq, problem.dq_strides, queries.batch, queries.head,
+                              forward.q_len, forward.head_dim, dq_vectors);
     const int first_dim = Tile::first_query_box(consumer) * Tile::kBoxDims;
     rows.first += first_dim * rows.dim_stride;
     rows.head_dim -= first_dim;
-    const int first_row = blockIdx.x * Tile::kQueries + Tile::first_query(consumer);
+    const int first_row = queries.first_row + Tile::first_query(consumer);
     RowState state;
     state.warp = thread / kWarpSize;
     state.lane = thread % kWarpSize;
-    store_scaled_rows(values, forward.scale, rows, state, first_row);
+    const auto scale_of = [&](int half) {
+        const int row = first_row + state.row_in_group(half);
+        return row == row_of_one_key ? 0.0f : forward.scale;
+    };
+    store_weighted_rows(values, scale_of, rows, state, first_row);
 }
 
 // dk or dv of a block of keys: the sum of the parts of a group.
