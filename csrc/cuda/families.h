@@ -11,20 +11,19 @@ namespace flashbench::cuda {
 
 enum class Kernels { simt, decode, split, short_tiles, main, wide, sm80 };
 
-// The most keys and scores of a problem for simt/.
-constexpr int64_t kSimtKeys = 64;
-constexpr int64_t kSimtScores = 32768;
-
 // Whether causal tiles differ much in their number of keys. If most keys are seen by all queries they do
 // not, and measurements without a mask apply.
 inline bool is_uneven(const Attention& problem) {
     return problem.causal && 2 * problem.causal_offset < problem.k_len;
 }
 
-// The first row of the table below.
-inline bool is_simt(const Attention& problem) {
+// The simt rows of the table below.
+inline bool is_simt(const Attention& problem, int64_t multiprocessors) {
     const int64_t rows = problem.batch * problem.heads * problem.q_len;
-    return problem.k_len >= 1 && problem.k_len <= kSimtKeys && rows * problem.k_len <= kSimtScores;
+    if (problem.k_len <= 8) {
+        return problem.k_len >= 1 && rows * problem.k_len <= 32768;
+    }
+    return problem.k_len <= (problem.head_dim <= 128 ? 64 : 32) && rows <= 2 * multiprocessors;
 }
 
 // The decode rows of the table below.
@@ -95,7 +94,9 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 // head (GQA).
 //
 //   GPU   head dim  when                                                         family
-//   any        any  k_len <= 64, q_len * k_len of all heads: 32768               simt
+//   any        any  k_len <= 8, k_len times the queries of all heads: 32768      simt
+//   any     <= 128  k_len <= 64, queries of all heads: 2 an SM                   simt
+//   any      > 128  k_len <= 32, queries of all heads: 2 an SM                   simt
 //   9.0        any  full, GQA, q_len <= 16: rows <= 16;                          decode
 //                     rows <= 32 and k_len > 256; k_len > 1024
 //   9.0        any  full, no GQA, k_len > 512: q_len <= 8; q_len <= 32 and       decode
@@ -130,7 +131,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 // The sm90 and decode kernels need at least one key and a positive finite scale.
 inline Kernels kernels_for(const Attention& problem, int compute_capability,
                            int64_t multiprocessors) {
-    if (is_simt(problem)) {
+    if (is_simt(problem, multiprocessors)) {
         return Kernels::simt;
     }
     if (is_decode(problem, compute_capability, multiprocessors)) {

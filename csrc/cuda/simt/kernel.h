@@ -10,9 +10,9 @@
 // From nine keys on all groups of a block share one row: they take turns at the keys, and what they found is
 // merged through shared memory in the order of the groups.
 //
-// Registers, as ptxas 13.0 reports them for sm_80 and sm_90a, without spills: 48, 48 for one key
-// at once, 72, 72 for 4, 118, 108 for 8; 80, 80 and 128, 128 where a block shares a row, with up to 3.8 KB of
-// shared memory.
+// Registers, as ptxas 13.0 reports them for sm_80 and sm_90a, without spills: 48, 48 for one key at once,
+// 72, 72 for 4, 118, 109 for 8; 80, 78 and 128, 128 where a block shares a row, with up to 3.8 KB of shared
+// memory.
 #pragma once
 
 #include <cuda_runtime.h>
