@@ -6,6 +6,8 @@ Points have a standard deviation of 1 %. The machine's drift (a random walk of 2
 affects kernel and SDPA alike and cancels in their ratio, which is what is judged.
 """
 
+from collections import Counter
+
 import numpy as np
 from families import rate, trials_argument
 from simulated_noise import Noise, autoregressive, heavy_tailed, normal, quantised
@@ -49,6 +51,16 @@ def calibrated_false_changes(noise: Noise, series: int) -> tuple[int, float]:
     return sum(bool(one.steps) for one in segment_all(list(values), factor=factor)), factor
 
 
+def factors(noise: Noise, projects: int) -> Counter[float]:
+    """How many projects of 500 null series have which factor."""
+    found: Counter[float] = Counter()
+    for seed in range(projects):
+        values = DEVIATION * noise(np.random.default_rng(seed), (500, NULL_LENGTH))
+        residuals = [one.residuals for one in segment_all(list(values))]
+        found[round(calibrate(residuals, seed), 2)] += 1
+    return found
+
+
 def steps(noise: Noise, series: int, after: int, step: float = STEP) -> list[Segmentation]:
     """Series of 200 points of which the last `after` are slower."""
     values = DEVIATION * noise(np.random.default_rng(80 + after), (series, NULL_LENGTH))
@@ -86,9 +98,12 @@ def main() -> None:
         print(
             f"| {noise.__name__} | {alone} | {rate(together, series)} | {factor:.2f} |", flush=True
         )
-    print("\n| points | normal | ar_0.2 |\n|---|---|---|")
-    for points in (12, 20, 50, 100, 500):
-        cells = [rate(false_changes(noise, series, points), series) for noise in (normal, AR_02)]
+    print("\n| points | normal | ar_0.2 | ar_0.4 | heavy_tailed |\n|---|---|---|---|---|")
+    for points in (12, 20, 30, 50, 100, NULL_LENGTH, 500):
+        cells = [
+            rate(false_changes(noise, series, points), series)
+            for noise in (normal, AR_02, AR_04, heavy_tailed)
+        ]
         print(f"| {points} | {' | '.join(cells)} |", flush=True)
     few = series // 5
     print(

@@ -88,12 +88,15 @@ def ever(
     return counted, shown, now
 
 
-def step(series: int, points: int, after: int, size: float, among: int) -> list[Segmentation]:
-    """Series of which the last `after` points are `size` standard deviations slower."""
+def step(
+    series: int, points: int, after: int, size: float, among: int, factor: float = 1.0
+) -> list[Segmentation]:
+    """Series of which the last `after` points are `size` standard deviations slower. factor: of the
+    penalty, from `calibrate`."""
     rng = np.random.default_rng(1000 * points + after)
     values = DEVIATION * rng.standard_normal((series, points))
     values[:, points - after :] += size * DEVIATION
-    return segment_all(list(values), among=among)
+    return segment_all(list(values), factor=factor, among=among)
 
 
 def found(segmented: list[Segmentation], at: int, within: int = CLOSE) -> tuple[int, int]:
