@@ -48,7 +48,8 @@ struct Ones {
 constexpr Ones ones;
 
 // to = keys * across, where `to` holds a key's rows side by side: vectors of rows that do not see the
-// first key of a tile are left out.
+// first key of a tile are left out. Scores are summed as in the forward, whose log-sum-exp has the same
+// errors: in P they cancel.
 template <class Operand>
 inline void multiply_keys(const BackwardScratch<Operand>& scratch, const BackwardBlock& block,
                           int64_t head_dim, const float* keys, const float* across, float* to) {
@@ -73,8 +74,8 @@ inline void multiply_keys(const BackwardScratch<Operand>& scratch, const Backwar
     }
 }
 
-// Makes P 1 and dS 0 for the rows that see the first of all keys alone: S is the log-sum-exp and dP is D,
-// which other sums round differently. NaN and infinity still spread, because x - x is NaN then.
+// Makes P 1 for the rows that see the first of all keys alone: S is the log-sum-exp, which another sum
+// rounds differently. NaN and infinity still spread, because x - x is NaN then.
 template <class Operand>
 inline void level_rows_of_one_key(const BackwardScratch<Operand>& scratch,
                                   const BackwardBlock& block, int64_t k_len) {
@@ -82,22 +83,62 @@ inline void level_rows_of_one_key(const BackwardScratch<Operand>& scratch,
         if (k_len == 1 || (block.causal && block.first_sees + row == 1)) {
             scratch.scores[row] -= scratch.scores[row];
             scratch.minus_lse[row] = 0.0f;
-            scratch.delta[row] = scratch.dscores[row];
         }
     }
 }
 
-// Replaces S^T by P^T and dP^T by dS^T, both as weights with 0 for rows that do not see a key.
+// exp(scale * S - lse) of a vector of rows.
 //
 // The log-sum-exp is subtracted before the change to base 2: where a weight matters, the difference is
 // small, and so is its rounding.
+template <class Operand>
+inline Isa::Vec weights_of_rows(const BackwardScratch<Operand>& scratch, const float* scores,
+                                int64_t row, float scale) {
+    const Isa::Vec below = Isa::fma(Isa::load(scores + row), Isa::broadcast(scale),
+                                    Isa::load(scratch.minus_lse + row));
+    const Isa::Vec x = Isa::mul(below, Isa::broadcast(1.44269504f));
+    return Operand::short_exp ? short_exp2(x) : exp2(x);
+}
+
+// Replaces D = sum(dO * O) by sum(P * dP), the same number, for the vectors of rows that see only few
+// keys, all in this block. There dP - D is the difference of a few numbers, in which the rounding of dP
+// stays if D is another sum: with two keys it is most of dS's error, with one all of dS.
+template <class Operand>
+inline void take_delta_from_few_keys(const BackwardScratch<Operand>& scratch,
+                                     const BackwardBlock& block, float scale) {
+    constexpr int64_t stride = BackwardScratch<Operand>::score_floats, few = 16;
+    static_assert(few >= lanes, "the vector of the first row is among them");
+    for (int64_t row = 0; row < block.rows; row += lanes) {
+        const int64_t keys = block.visible(row + lanes - 1);
+        if (keys > few) return;
+        Isa::Vec weights = Isa::zero(), products = Isa::zero();
+        for (int64_t key = 0; key < keys; ++key) {
+            const float* const score = scratch.scores + key * stride;
+            const Isa::Vec dp = Isa::load(scratch.dscores + key * stride + row);
+            const Isa::Vec p = weights_of_rows(scratch, score, row, scale);
+            const int64_t hidden = block.first_row(key) - row;
+            const auto seen = [&](Isa::Vec x) {
+                return hidden > 0 ? Isa::first_lanes(hidden, Isa::zero(), x) : x;
+            };
+            weights = Isa::add(weights, seen(p));
+            products = Isa::add(products, seen(Isa::mul(p, dp)));
+        }
+        // The sum of weights is 1 but for rounding: 2 - it is its inverse. Beyond the last row a NaN
+        // of a value would otherwise reach the gradients of all keys.
+        const int64_t left = block.rows - row;
+        const Isa::Vec delta = Isa::mul(products, Isa::sub(Isa::broadcast(2.0f), weights));
+        Isa::store(scratch.delta + row,
+                   left < lanes ? Isa::first_lanes(left, delta, Isa::zero()) : delta);
+    }
+}
+
+// Replaces S^T by P^T and dP^T by dS^T, both as weights with 0 for rows that do not see a key.
 template <class Operand>
 inline void weigh_block(const BackwardScratch<Operand>& scratch, const BackwardBlock& block,
                         float scale) {
     constexpr int64_t stride = BackwardScratch<Operand>::score_floats;
     constexpr int64_t step = Operand::depth_step * Operand::per_slot;
     const int64_t padded = round_up(block.rows, step > lanes ? step : lanes);
-    const Isa::Vec factor = Isa::broadcast(scale), log2_e = Isa::broadcast(1.44269504f);
     for (int64_t key = 0; key < block.keys; ++key) {
         float* const score = scratch.scores + key * stride;
         float* const dscore = scratch.dscores + key * stride;
@@ -108,10 +149,7 @@ inline void weigh_block(const BackwardScratch<Operand>& scratch, const BackwardB
             Operand::store_weights(dscore, row, Isa::zero());
         }
         const auto weigh_rows = [&](int64_t hidden) {
-            const Isa::Vec below =
-                Isa::fma(Isa::load(score + row), factor, Isa::load(scratch.minus_lse + row));
-            const Isa::Vec x = Isa::mul(below, log2_e);
-            Isa::Vec p = Operand::short_exp ? short_exp2(x) : exp2(x);
+            Isa::Vec p = weights_of_rows(scratch, score, row, scale);
             Isa::Vec ds = Isa::mul(
                 p, Isa::sub(Isa::load(dscore + row), Isa::load(scratch.delta + row)));
             if (hidden > 0) {
@@ -268,7 +306,10 @@ inline void add_section(const BackwardScratch<Operand>& scratch, const BackwardT
                       scratch.queries_across, scratch.scores);
         multiply_keys(scratch, block, head_dim, scratch.values + key * scratch.head_slots,
                       scratch.douts_across, scratch.dscores);
-        if (first_key + key == 0) level_rows_of_one_key(scratch, block, forward.k_len);
+        if (first_key + key == 0) {
+            level_rows_of_one_key(scratch, block, forward.k_len);
+            take_delta_from_few_keys(scratch, block, forward.scale);
+        }
         weigh_block(scratch, block, forward.scale);
         const auto finite = [&] {
             return (!task.dv ||

@@ -33,6 +33,16 @@ inline void finish_row(const Attention& problem, const float* out, float sum, El
     }
 }
 
+// max * scale + log(sum), rounded once: in each weight of the gradients its error is a relative one. In
+// fp32 log(sum) of some hundred keys alone would be rounded as much as the result.
+inline float log_sum_exp(float max, float scale, float sum) {
+    int exponent = 0;
+    const float fraction = ::frexpf(sum, &exponent);
+    const double small = static_cast<double>(::logf(fraction));  // between log(1/2) and 0
+    return static_cast<float>(static_cast<double>(max) * static_cast<double>(scale) + small +
+                              exponent * 0.69314718055994531);
+}
+
 // Writes the log-sum-exp of a task's rows, one after another, if the caller wants it.
 class LseWriter {
   public:
@@ -45,7 +55,7 @@ class LseWriter {
     // max: of q . k, unscaled; sum: of exp(scale * (q . k - max)).
     void write_next(float max, float sum) {
         if (!wanted_) return;
-        *cursor_.row() = sum == 0.0f ? -INFINITY : max * scale_ + ::logf(sum);
+        *cursor_.row() = sum == 0.0f ? -INFINITY : log_sum_exp(max, scale_, sum);
         cursor_.next();
     }
 
