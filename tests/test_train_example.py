@@ -1,5 +1,6 @@
 """The example of training learns the same with flashbench's attention as with SDPA's."""
 
+import json
 import runpy
 from pathlib import Path
 
@@ -31,9 +32,33 @@ def test_few_steps_have_no_rate(
     sizes = ["--steps", "1", "--width", "64", "--length", "8", "--batch", "1", "--layers", "1"]
     monkeypatch.setattr("sys.argv", [str(EXAMPLE), *sizes])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
-    first, last = capsys.readouterr().out.splitlines()
+    first, difference, last = capsys.readouterr().out.splitlines()
     assert first.startswith("step    0  loss: ours")
+    assert difference.startswith("the losses differ by at most ")
     assert last == "tokens a second need --steps 30 or more"
+
+
+def test_losses_and_rates_are_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--save writes what was asked for, each loss, and the rates with their intervals as printed."""
+    file = tmp_path / "training.json"
+    sizes = ["--steps", "30", "--width", "64", "--length", "8", "--batch", "1", "--layers", "1"]
+    monkeypatch.setattr("sys.argv", [str(EXAMPLE), *sizes, "--save", str(file)])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    saved, out = json.loads(file.read_text()), capsys.readouterr().out
+    assert (saved["steps"], saved["width"], saved["dtype"]) == (30, 64, "fp32")
+    assert [len(losses) for losses in saved["losses"].values()] == [30, 30]
+    assert f"step   20  loss: ours {saved['losses']['ours'][20]:.4f}" in out
+    rate, low, high = saved["rates"]["ours"]
+    assert f"ours: {rate:.0f} [{low:.0f}, {high:.0f}] tokens a second" in out
+    assert all(low <= rate <= high for rate, low, high in saved["rates"].values())
+
+
+def test_the_largest_difference() -> None:
+    """It is a part of SDPA's loss, told with its step."""
+    largest_difference = runpy.run_path(str(EXAMPLE))["largest_difference"]
+    assert largest_difference([4.0, 2.2, 1.0], [4.0, 2.0, 1.05]) == (1, pytest.approx(0.1))
 
 
 def test_the_interval_holds_the_ratio() -> None:

@@ -80,7 +80,8 @@ def attention(
         h // (heads / kv_heads).
 
     Differentiable once with respect to q, k and v. With `torch.use_deterministic_algorithms` the
-    gradients have the same bits in every run; on a CPU they always have. Under `torch.autocast` q, k and v are cast as SDPA casts them.
+    gradients have the same bits in every run; on a CPU they always have. Under `torch.autocast` q,
+    k and v are cast as SDPA casts them.
     Raises TypeError or ValueError naming the argument that is not supported.
     """
     if dropout_p != 0.0:
