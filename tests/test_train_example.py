@@ -41,7 +41,7 @@ def test_few_steps_have_no_rate(
 def test_losses_and_rates_are_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """--save writes what was asked for, each loss, and the rates with their intervals as printed."""
+    """--save writes the sizes, each loss, and the rates with their intervals as printed."""
     file = tmp_path / "training.json"
     sizes = ["--steps", "30", "--width", "64", "--length", "8", "--batch", "1", "--layers", "1"]
     monkeypatch.setattr("sys.argv", [str(EXAMPLE), *sizes, "--save", str(file)])
