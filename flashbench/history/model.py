@@ -7,7 +7,7 @@ time: parents before children, along first parents by default.
 All text here (subjects, authors, names, parameters, reasons) is untrusted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -29,6 +29,15 @@ class Machine:
     gpu: str = ""
     os: str = ""
     ram: str = ""
+
+
+def together(places: Sequence[IntArray]) -> IntArray:
+    """The commits that are in any of these arrays, ascending. Their number is small beside that of
+    all series' points, so this need not sort them."""
+    there = np.zeros(1 + max((int(one.max(initial=-1)) for one in places), default=-1), np.bool_)
+    for one in places:
+        there[one] = True
+    return np.flatnonzero(there)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbench.arrays import FloatArray
-from flashbench.history.model import Gap, Points
+from flashbench.history.model import Gap, Points, together
 from flashbench.site.commit_rows import CommitRows
 from flashbench.site.content import (
     CONFIDENCE,
@@ -118,9 +118,11 @@ class _Cells:
         judged = [graph.judged for graph in content.graphs]
         sizes = [len(points) for points in judged]
         commit = np.concatenate([points.commit for points in judged] or [np.empty(0, np.int64)])
+        if len(content.history.commits) < 2**16:
+            commit = commit.astype(np.uint16)  # which are sorted in linear time
         order = np.argsort(commit, kind="stable")
-        every = np.arange(len(content.history.commits) + 1)
-        self._starts = np.searchsorted(commit[order], every)
+        counts = np.bincount(commit, minlength=len(content.history.commits))
+        self._starts = np.cumsum([0, *counts])
         self._graphs = np.repeat(np.arange(len(judged), dtype=np.int32), sizes)[order]
         self._numbers = np.full((_COLUMNS, len(commit)), np.nan)
         ends = np.cumsum([0, *sizes]).tolist()
@@ -152,9 +154,6 @@ def _at(points: Points, others: Points) -> FloatArray:
 
 def measured_on(content: Content, machine: str) -> list[int]:
     """The commits with a number on a machine, ascending."""
-    there = np.zeros(len(content.history.commits), dtype=np.bool_)
-    for graph in content.graphs:
-        if graph.series.machine == machine:
-            there[graph.series.points.commit] = True
-    found: list[int] = np.flatnonzero(there).tolist()
+    mine = [one.series.points.commit for one in content.graphs if one.series.machine == machine]
+    found: list[int] = together(mine).tolist()
     return found

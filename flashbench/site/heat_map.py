@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from flashbench.arrays import FloatArray, IntArray
-from flashbench.history.model import Gap
+from flashbench.history.model import Gap, together
 from flashbench.site.case_names import in_short
 from flashbench.site.content import case_page, shown
 from flashbench.site.standings import Standing
@@ -22,7 +22,7 @@ def heat_map(standing: Standing, gaps: tuple[Gap, ...]) -> dict[str, Any]:
     Rows are sorted by their newest speed-up, slowest first."""
     judged = [graph.series.judged for graph in standing.graphs]
     failed = {gap.commit for gap in gaps if gap.machine in ("", standing.machine)}
-    tried = np.unique(np.concatenate([np.array(sorted(failed), int), *(p.commit for p in judged)]))
+    tried = together([np.array(sorted(failed), dtype=np.int64), *(p.commit for p in judged)])
     column = np.arange(len(tried)) * min(COLUMNS, len(tried)) // max(1, len(tried))
     ends = [tried[column == one][[0, -1]].tolist() for one in range(int(column.max()) + 1)]
     order = sorted(range(len(judged)), key=lambda row: -float(judged[row].value[-1]))

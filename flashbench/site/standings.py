@@ -10,7 +10,7 @@ import numpy as np
 
 from flashbench.arrays import FloatArray
 from flashbench.history.changes import find
-from flashbench.history.model import History, Points, Series
+from flashbench.history.model import History, Points, Series, together
 from flashbench.metric import DEFAULT_METRIC
 from flashbench.site.content import CONFIDENCE, Graph, speedup
 from flashbench.site.jumps import jumps
@@ -95,14 +95,15 @@ def geometric_mean(series: Sequence[Points]) -> tuple[Points | None, int]:
     previous samples. The mean is taken launch by launch: value, interval and quartiles are those
     of its launches. Without samples it is the mean of the values, without an interval.
     """
-    commits = np.unique(np.concatenate([one.commit for one in series]))
+    commits = together([one.commit for one in series])
     members = [one for one in series if len(one) >= _MOSTLY * len(commits)]
     if not members:
         return None, 0
     # For each case and commit, the place of its newest point there or before.
     newest = np.array([np.searchsorted(one.commit, commits, "right") - 1 for one in members])
-    measured = np.mean([np.isin(commits, one.commit) for one in members], axis=0)
-    counted = (newest >= 0).all(axis=0) & (measured >= 0.5)
+    every = np.concatenate([one.commit for one in members])
+    measured = np.bincount(every, minlength=1 + commits.max(initial=-1))[commits]
+    counted = (newest >= 0).all(axis=0) & (measured >= 0.5 * len(members))
     taken = [*zip(members, newest[:, counted], strict=True)]
     means = np.mean([np.log(one.value[at]) for one, at in taken], axis=0)
     width = min(one.samples.shape[1] for one in members)

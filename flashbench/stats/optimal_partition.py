@@ -10,6 +10,7 @@ from flashbench.arrays import BoolArray, FloatArray, IntArray
 
 SHORTEST = 4  # points of a level, at least
 _WINDOW = 256  # points that are segmented at once: time grows with the square
+_STRIDE = _WINDOW // 2  # to the next window, if this one has no cut
 _PART_OF_ONE = 1 / np.arange(_WINDOW, 0.0, -1.0)[:, None]  # 1 / points of a level, longest first
 _SHORT = 32  # points of levels that are looked at one by one to rule out a cut
 _ROUNDING = 1e-6  # of sums, amply
@@ -18,9 +19,9 @@ _ROUNDING = 1e-6  # of sums, amply
 def cuts_of(scaled: list[FloatArray], costs: list[float]) -> list[list[int]]:
     """The indices at which new levels begin, for each series. scaled: values in standard
     deviations; costs: of a change."""
-    starts = [0] * len(scaled)
+    starts = _first_doubts(scaled, costs)
     cuts: list[list[int]] = [[] for _ in scaled]
-    waiting = list(range(len(scaled)))
+    waiting = [one for one, start in enumerate(starts) if start < len(scaled[one])]
     while waiting:
         windows = [scaled[one][starts[one] : starts[one] + _WINDOW] for one in waiting]
         further = []
@@ -34,10 +35,31 @@ def cuts_of(scaled: list[FloatArray], costs: list[float]) -> list[list[int]]:
             # What is near the end of the window is looked at again with what comes after it.
             settled = [start + cut for cut in found if cut <= 3 * _WINDOW // 4]
             cuts[one] += settled
-            starts[one] = max(settled[-1] if settled else 0, start + _WINDOW // 2)
+            starts[one] = max(settled[-1] if settled else 0, start + _STRIDE)
             further.append(one)
         waiting = further
     return cuts
+
+
+def _first_doubts(scaled: list[FloatArray], costs: list[float]) -> list[int]:
+    """Where the first window begins that may have cuts, for each series; its length if none may,
+    as in most of those without a change."""
+    lengths = np.array([len(values) for values in scaled], dtype=np.int64)
+    lasts = -(-(lengths - _WINDOW).clip(0) // _STRIDE) * _STRIDE  # where the last windows begin
+    padded = np.zeros((len(scaled), lasts.max(initial=0) + _WINDOW))
+    for row, values in zip(padded, scaled, strict=True):
+        row[: len(values)] = values
+    price, found = np.array(costs), lengths.copy()
+    sums = np.zeros((_WINDOW + 1, len(scaled)))
+    for start in range(lasts.max(initial=0), -1, -_STRIDE):
+        windows = padded[:, start : start + _WINDOW]
+        ends = (lengths - start).clip(0, _WINDOW)
+        means = windows.sum(axis=1) / ends.clip(min=1)
+        np.cumsum((windows - means[:, None]).T, axis=0, out=sums[1:])
+        sums[1:][np.arange(1, _WINDOW + 1)[:, None] > ends] = 0
+        found[(start <= lasts) & _may_have_cuts(sums, ends, price)] = start
+    starts: list[int] = found.tolist()
+    return starts
 
 
 def windows_cuts(windows: list[FloatArray], costs: list[float]) -> list[list[int]]:

@@ -155,6 +155,25 @@ def test_no_window_with_a_cut_is_ruled_out(seed, price, jump):
         assert optimal_partition.windows_cuts(windows, costs) == found
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(8, 30), st.sampled_from([0.4, 1.0, 3.0]))
+def test_a_series_is_searched_from_its_first_doubt(seed, price, jump):
+    """Windows before it have no cuts: searched from the start, a series of any length has the
+    same."""
+    rng = np.random.default_rng(seed)
+    series = [
+        rng.standard_normal(count)
+        for count in (4, 255, 256, 257, 384, 385, *rng.integers(4, 1200, 9))
+    ]
+    for values in series[::2]:
+        values[rng.integers(len(values)) :] += jump
+    costs = [price] * len(series)
+    found = optimal_partition.cuts_of(series, costs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optimal_partition, "_first_doubts", lambda series, costs: [0] * len(series))
+        assert optimal_partition.cuts_of(series, costs) == found
+
+
 def test_a_series_is_segmented_alike_among_others():
     """What is found in a series does not depend on those that it is given with."""
     rng = np.random.default_rng(5)
