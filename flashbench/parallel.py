@@ -1,17 +1,18 @@
-"""Run the same work on many items in parallel processes."""
+"""Run the same work on many items in parallel."""
 
 import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from flashbench.end_with_parent import end_with
 from flashbench.errors import NotMeasuredError
 
+Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 _PARTS = 8  # per processor, to balance uneven work
@@ -25,7 +26,7 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
     No process outlives this one (Linux). Raises NotMeasuredError if a process was killed.
     """
     global _work
-    workers = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    workers = _processors()
     if count < least or workers < 2:
         return [work(index) for index in range(count)]
     first = work(0)  # here, so that its imports are inherited
@@ -49,6 +50,23 @@ def spread(work: Callable[[int], Made], count: int, *, least: int) -> list[Made]
     for part, results in zip(parts, made, strict=True):
         together[part.start :: workers * _PARTS] = results
     return together
+
+
+def in_threads(work: Callable[[Given], Made], items: Sequence[Given]) -> list[Made]:
+    """Return [work(item), ...]; for work that leaves the interpreter's lock to others most of the
+    time: reading, hashing, operations on large arrays."""
+    workers = _processors()
+    parts = [items[start :: workers * _PARTS] for start in range(min(workers * _PARTS, len(items)))]
+    together: list[Any] = [None] * len(items)
+    with ThreadPoolExecutor(workers) as pool:
+        made = pool.map(lambda part: [work(item) for item in part], parts)
+        for start, results in enumerate(made):
+            together[start :: workers * _PARTS] = results
+    return together
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
 def _begin(parent: int) -> None:

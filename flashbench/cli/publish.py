@@ -1,5 +1,6 @@
 """`flashbench publish`: write the history as a folder of pages that open from disk, offline."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 def command(
     output: Path | None, results: Path | None, revision: str, all_parents: bool, machine: str | None
 ) -> int:
+    # Nothing is large enough for numpy's threads, which wait busily and start anew in each fork.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from flashbench.history.folder import results_folder
     from flashbench.revisions import resolve
     from flashbench.revisions.git import root_of

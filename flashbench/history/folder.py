@@ -1,6 +1,5 @@
 """Read the files of asv's results folder. A damaged file becomes a note and hides no other."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from flashbench.damaged_files import UNREADABLE
@@ -13,7 +12,7 @@ from flashbench.inputs import reason
 from flashbench.other_tools import asv_folder, untrusted_json
 from flashbench.other_tools.asv_file import Decoder, damaged
 from flashbench.other_tools.asv_folder import Benchmark
-from flashbench.parallel import spread
+from flashbench.parallel import in_threads, spread
 
 _MANY = 100  # files from which parallel processes pay
 _FIX = "measure one with `asv run`, or keep run files with `flashbench record`"
@@ -66,8 +65,7 @@ def read_files(
     if cache is None or len(paths) < _MANY:
         return _decoded(paths, None)
     keys = cache.keys(paths, everything=everything)
-    with ThreadPoolExecutor() as pool:  # reading needs no lock of the interpreter
-        known = [*pool.map(cache.get, keys)]
+    known = in_threads(cache.get, keys)
     if everything:
         cache.keep_only(set(keys))
     new = iter(_decoded([path for path, file in zip(paths, known, strict=True) if not file], cache))

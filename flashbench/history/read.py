@@ -24,6 +24,7 @@ from flashbench.history.model import History, Machine
 from flashbench.history.read_cache import ReadCache
 from flashbench.history.series import Collected, SeriesKey, series_of
 from flashbench.other_tools.asv_folder import Benchmark
+from flashbench.parallel import in_threads
 from flashbench.revisions.commits import Commit
 
 
@@ -81,11 +82,11 @@ def read(
             numbers = [None if one is None else one[start:end] for one in file.numbers]
             collected[key].add(place, row.params, numbers, file.failed[start:end], samples)
             start = end
-    series = [
-        one
-        for key in _current(collected, described, notes)
-        for one in series_of(key, collected[key], described.get(key.benchmark))
-    ]
+    made = in_threads(
+        lambda key: series_of(key, collected[key], described.get(key.benchmark)),
+        _current(collected, described, notes),
+    )
+    series = [one for several in made for one in several]
     return History(
         tuple(commits),
         tuple(machines.values()),

@@ -11,7 +11,6 @@ import os
 import time
 import zlib
 from collections.abc import Container, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from flashbench.history import asv_result
 from flashbench.history.asv_result import READ_COLUMNS, ResultFile, ResultRow
 from flashbench.inputs import open_input
 from flashbench.other_tools import asv_file, untrusted_json
+from flashbench.parallel import in_threads
 
 _CHECKSUM = 4  # bytes before an entry
 _PART = 2**16  # bytes per read of a file
@@ -79,9 +79,9 @@ class ReadCache:
             for name, one in zip(names, facts, strict=True)
         ]
         new = [place for place, key in enumerate(keys) if not key]
-        with ThreadPoolExecutor() as pool:  # reading and hashing need no lock of the interpreter
-            for place, key in zip(new, pool.map(key_of, [paths[one] for one in new]), strict=True):
-                keys[place] = key
+        found = in_threads(key_of, [paths[place] for place in new])
+        for place, key in zip(new, found, strict=True):
+            keys[place] = key
         listed = {} if everything else dict(known)
         for name, one, key in zip(names, facts, keys, strict=True):
             if key and one is not None and one.settled(now):

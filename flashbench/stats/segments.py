@@ -49,7 +49,7 @@ BLOCK = 10  # points that stay together when noise is shuffled
 NULL_LENGTH = 200
 FALSE_RATE = 0.005  # of null series of that length
 _REPLICATES = 1000
-_MANY = 4  # batches from which parallel processes pay
+_MANY = 2**18  # points from which parallel processes pay
 _LEAST_POINTS = 5 * NULL_LENGTH  # fewer, over all series, say too little about rare noise
 _MOST = 4.0  # beyond four times the penalty, noise is not the problem
 _STEP = 1.1
@@ -109,7 +109,8 @@ def segment_all(
     # A small one first: `spread` does that one before the others.
     ends = [0, *range(1, len(series), _TOGETHER), len(series)]
     batches = [series[start:end] for start, end in itertools.pairwise(ends)]
-    found = spread(lambda number: _segment_batch(batches[number], asked), len(batches), least=_MANY)
+    least = 2 if sum(map(len, series)) >= _MANY else len(batches) + 1
+    found = spread(lambda number: _segment_batch(batches[number], asked), len(batches), least=least)
     return [one for batch in found for one in batch]
 
 
@@ -270,7 +271,7 @@ def _too_short(values: FloatArray) -> Segmentation:
 
 
 def _levels(values: FloatArray, cuts: list[int]) -> list[FloatArray]:
-    return np.split(values, cuts)
+    return [values[start:end] for start, end in itertools.pairwise((0, *cuts, len(values)))]
 
 
 def _remaining(cleaned: FloatArray, cuts: list[int]) -> tuple[float, float]:
