@@ -16,6 +16,7 @@ from flashbench.other_tools.benchmarks import SECONDS, find_case
 from flashbench.run_validation import MAX_SECONDS, MIN_SECONDS
 
 _FEW = 2**16  # combinations, whose numbers are sorted in linear time
+_OTHERS = ("ci_99_a", "ci_99_b", "q_25", "q_75", "p_90", "p_99")
 _FEWEST_FOR_INTERVAL = 8  # with fewer samples, asv's interval assumes a distribution
 
 
@@ -62,17 +63,29 @@ class Collected:
         for rows_ in (*every, self.failed, self.samples):
             rows_[:] = [rows_[index] for index in order]
 
-    def column(self, index: int, order: IntArray, space: FloatArray) -> FloatArray:
-        """One of asv_result.READ_COLUMNS over all rows, in this order. space: of that many numbers;
-        new memory takes longer."""
+    def column(self, name: str, space: FloatArray) -> FloatArray | None:
+        """One of asv_result.READ_COLUMNS over all rows, in `space`; None if no row has it."""
+        index = asv_result.READ_COLUMNS.index(name)
         found = [numbers[index] for numbers in self.numbers]
-        if all(one is None for one in found):  # without memory for each number
-            return np.broadcast_to(np.nan, len(order))
+        if all(one is None for one in found):
+            return None
         every = [
             np.broadcast_to(np.nan, len(places)) if one is None else one
             for one, places in zip(found, self.places, strict=True)
         ]
-        return np.concatenate(every, out=space)[order]
+        return np.concatenate(every, out=space)
+
+    def order(self) -> tuple[IntArray, IntArray]:
+        """The numbers of all rows by combination, then row; where each combination ends in that
+        order, after a 0."""
+        count, rows, same = len(self.combinations), len(self.places), self.places[0]
+        if len(same) == count and all(one is same for one in self.places):
+            # All rows have all combinations, in the same order.
+            return np.add.outer(same, count * np.arange(rows)).ravel(), np.arange(count + 1) * rows
+        kind = np.uint16 if count <= _FEW else np.int64  # few are sorted in linear time
+        places = np.concatenate(self.places, dtype=kind, casting="unsafe")
+        ends = np.cumsum([0, *np.bincount(places, minlength=count)])
+        return np.argsort(places, kind="stable"), ends
 
     def all_samples(self) -> NDArray[np.float32]:
         """The samples of all rows, (combinations, launches); (0, 0) without any."""
@@ -98,35 +111,17 @@ def series_of(key: SeriesKey, collected: Collected, described: Benchmark | None)
     unit = described.unit if described else ""
     titles = described.param_names if described else []
     collected.sort()
-    sizes = [len(places) for places in collected.places]
-    combination = np.concatenate(collected.places)
-    if len(collected.combinations) <= _FEW:
-        combination = combination.astype(np.uint16)
-    commit = np.repeat(np.array(collected.commits, dtype=np.int64), sizes)
+    commit = np.repeat(collected.commits, [len(places) for places in collected.places])
     # By combination, then commit; of two files of one commit, the later counts.
-    order = np.argsort(combination, kind="stable")
+    order, ends = collected.order()
     if len(set(collected.commits)) < len(collected.commits):
         again = np.zeros(len(order), dtype=bool)
-        same = combination[order][1:] == combination[order][:-1]
-        again[:-1] = same & (commit[order][1:] == commit[order][:-1])
-        order = order[~again]
-    failed = order[np.concatenate(collected.failed)[order]]
-    space = np.empty(len(commit))
-    values = collected.column(0, order, space)
-    possible = _possible(values, unit)
-    if not possible.all():
-        order, values = order[possible], values[possible]
-    columns = [values]
-    for index in range(1, len(asv_result.READ_COLUMNS)):
-        columns.append(collected.column(index, order, space))
-    samples = collected.all_samples()
-    points = _points(
-        commit[order], columns, samples[order] if samples.size else samples, ours is not None
-    )
-    every = len(collected.combinations)
-    point_ends = _ends(combination[order], every)
-    failed_ends = _ends(combination[failed], every)
+        again[:-1] = commit[order][1:] == commit[order][:-1]
+        again[ends[1:] - 1] = False
+        order, ends = _kept(order, ends, ~again)
+    failed, failed_ends = _kept(order, ends, np.concatenate(collected.failed)[order])
     failed_commit = commit[failed]
+    points, point_ends = _points(collected, commit, order, ends, unit, of_launches=ours is not None)
     made = []
     for parameter_values, place in collected.combinations.items():
         texts = tuple(value.strip("'\"") for value in parameter_values)
@@ -155,10 +150,60 @@ def _case_of_ours(text: str) -> str:
     return find_case(text) or (text if operations.read_case(text) else "")
 
 
-def _ends(combination: NDArray[np.integer], every: int) -> list[int]:
-    """Where the numbers of each combination begin and end. combination: of each, sorted."""
-    ends: list[int] = np.cumsum([0, *np.bincount(combination, minlength=every)]).tolist()
-    return ends
+def _kept(order: IntArray, ends: IntArray, kept: BoolArray) -> tuple[IntArray, IntArray]:
+    """The order and the ends of each combination in it, of those that are kept."""
+    if kept.all():
+        return order, ends
+    places = np.flatnonzero(kept)
+    return order[places], np.searchsorted(places, ends)
+
+
+def _points(
+    collected: Collected,
+    commit: IntArray,
+    order: IntArray,
+    ends: IntArray,
+    unit: str,
+    *,
+    of_launches: bool,
+) -> tuple[Points, IntArray]:
+    """The points of all combinations, and the ends of each. commit: of each number; overwritten.
+
+    Memory is used again where that is possible: new memory takes longer than the work in it.
+    """
+    space = np.empty(len(commit))
+
+    def column(name: str) -> FloatArray:
+        found = collected.column(name, space)
+        # Without memory for each number if all are missing.
+        return np.broadcast_to(np.nan, len(order)) if found is None else found[order]
+
+    value = column("result")
+    possible = _possible(value, unit)
+    if not possible.all():
+        order, ends = _kept(order, ends, possible)
+        value = value[possible]
+    commits = commit[order]
+    low, high, q25, q75, p90, p99 = (column(f"stats_{name}") for name in _OTHERS)
+    repeat = collected.column("stats_repeat", space)
+    enough = np.zeros(len(order), dtype=np.bool_)
+    launches = np.zeros(len(order), dtype=np.int64)
+    if repeat is not None:
+        with np.errstate(invalid="ignore"):
+            enough = (repeat >= _FEWEST_FOR_INTERVAL)[order]
+        if of_launches:
+            np.nan_to_num(repeat, copy=False, posinf=0)
+            np.copyto(commit, repeat.clip(0, 2**53, out=repeat), casting="unsafe")
+            launches = commit[order]
+    with np.errstate(invalid="ignore"):
+        bounded = np.isfinite(low) & np.isfinite(high) & (low <= value) & (value <= high)
+        bounded &= enough & (low > 0)
+    if not bounded.all():
+        low, high = np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
+    samples = collected.all_samples()
+    if samples.size:
+        samples = samples[order]
+    return Points(commits, value, low, high, q25, q75, launches, p90, p99, samples), ends
 
 
 def _possible(value: FloatArray, unit: str) -> BoolArray:
@@ -167,33 +212,3 @@ def _possible(value: FloatArray, unit: str) -> BoolArray:
         if unit == SECONDS:
             possible &= (value >= MIN_SECONDS) & (value <= MAX_SECONDS)
     return possible
-
-
-def _points(
-    commit: IntArray,
-    columns: list[FloatArray],
-    samples: NDArray[np.float32],
-    of_launches: bool,
-) -> Points:
-    value, low, high, q25, q75, repeat, p90, p99 = columns
-    with np.errstate(invalid="ignore"):
-        bounded = np.isfinite(low) & np.isfinite(high) & (low <= value) & (value <= high)
-        bounded &= (repeat >= _FEWEST_FOR_INTERVAL) & (low > 0)
-    if not bounded.all():
-        low, high = np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
-    launches = np.zeros(len(commit), dtype=np.int64)
-    if of_launches:
-        known = np.isfinite(repeat)
-        np.copyto(launches, repeat.clip(0, 2**53), where=known, casting="unsafe")
-    return Points(
-        commit,
-        value,
-        low,
-        high,
-        q25,
-        q75,
-        launches,
-        p90,
-        p99,
-        samples,
-    )

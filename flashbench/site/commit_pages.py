@@ -115,7 +115,7 @@ class _Cells:
     have none."""
 
     def __init__(self, content: Content) -> None:
-        judged = [graph.judged for graph in content.graphs]
+        judged = [graph.series.judged for graph in content.graphs]
         sizes = [len(points) for points in judged]
         commit = np.concatenate([points.commit for points in judged] or [np.empty(0, np.int64)])
         if len(content.history.commits) < 2**16:
@@ -129,12 +129,15 @@ class _Cells:
         for graph, points, start, end in zip(content.graphs, judged, ends, ends[1:], strict=False):
             one = graph.series
             mine = self._numbers[:, start:end]
-            mine[:3] = points.value, points.low, points.high
-            if one.ratio is not None:
+            if one.ratio is None:
+                mine[:3] = points.value, points.low, points.high
+            else:  # as `speedup`
+                mine[:3] = points.value, points.high, points.low
+                np.divide(1, mine[:3], out=mine[:3])
                 mine[3] = _at(one.points, points)
             if one.control is not None:
                 mine[4] = _at(one.control, points)
-            mine[5, 1:] = points.value[:-1]
+            mine[5, 1:] = mine[0, :-1]
         for column in self._numbers:  # one at a time: there may be hundreds of megabytes
             column[:] = column[order]
 
