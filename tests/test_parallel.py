@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flashbench.errors import NotMeasuredError
-from flashbench.parallel import spread
+from flashbench.parallel import in_threads, spread
 
 several = pytest.mark.skipif(
     sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="one process does it all"
@@ -22,6 +22,7 @@ several = pytest.mark.skipif(
 def test_results_come_in_order(count):
     """Each number's result is in its place, whichever process made it."""
     assert spread(lambda number: number**2, count, least=2) == [n**2 for n in range(count)]
+    assert in_threads(lambda number: number**2, range(count)) == [n**2 for n in range(count)]
 
 
 def test_few_stay_here():
@@ -61,7 +62,7 @@ def test_a_killed_process_is_one_line():
 # Says which processes there are; none of them ends by itself.
 WAITING = """
 import os, signal
-from flashbench.parallel import spread
+from flashbench.parallel import in_threads, spread
 def waits(number):
     if number:
         os.write(1, b"%d\\n" % os.getpid())

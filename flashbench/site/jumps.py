@@ -59,8 +59,8 @@ def newly_slower(points: Points, found: Sequence[Jump]) -> Jump | None:
 
 def below_best(points: Points) -> Jump | None:
     """The fall from the best level to the newest one; None if it is below 5 %, or if any commit of
-    the newest level is as fast as one of the best. commit: the first from which on all are nearer
-    to the newest level.
+    the newest level is as fast as one of the best, or the newest commit nearer to that one. commit:
+    the first from which on all are nearer to the newest level.
 
     A level has as many commits as a change needs. This describes and does not decide: slow drift
     is not a change that counts, and picking the best level of many is not corrected for.
@@ -76,4 +76,6 @@ def below_best(points: Points) -> Jump | None:
     if windows[-1].min() <= slowest[best] or speed > 1 - _FALL:
         return None
     first = 1 + int(np.flatnonzero(value <= np.sqrt(before * newest))[-1])
+    if first == count:
+        return None
     return Jump(int(points.commit[first]), speed, recent=False)

@@ -77,3 +77,4 @@ def test_a_fall_needs_two_levels_that_do_not_meet() -> None:
     assert below_best(times([1.0] * 4 + [1.2] * 3)) is None
     assert below_best(times([1.0] * 4 + [1.04] * 4)) is None
     assert below_best(times([1.0] * 4 + [1.2, 1.2, 1.0, 1.2])) is None
+    assert below_best(times([1.0] * 4 + [1.2, 1.2, 1.2, 1.05])) is None  # which may be its end
