@@ -52,6 +52,8 @@ def _readable(x: Tensor) -> Tensor:
 
     It takes contiguous head vectors, and addresses and strides that are multiples of 16 bytes.
     """
+    if x.is_contiguous() and x.data_ptr() % 16 == 0:  # head vectors have multiples of 8 elements
+        return x
     chunk = 16 // x.element_size()
     strides_fit = all(
         size == 1 or (stride > 0 and stride % chunk == 0)

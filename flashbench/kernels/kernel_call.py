@@ -5,6 +5,7 @@ address and strides, checked against its storage, and outputs are made.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from flashbench.kernels.tensor_memory import Memory, memory_of, plain, require_a
 C = load()
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 _ALL = (True, True, True)
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
 _NOWHERE: Memory = (0, (0, 0, 0, 0), 0, 0)  # of a gradient that is not wanted
 
 
@@ -74,7 +77,7 @@ def _backward(
     deterministic = torch.are_deterministic_algorithms_enabled()
     arguments = (addresses, _shape(q, k), strides, *scoring.of(q, k), deterministic)
     if q.is_cuda:
-        with torch.cuda.device(q.device):
+        with _current(q.device):
             size = C.cuda_attention_backward_scratch(*arguments)
             scratch = torch.empty(size, dtype=torch.uint8, device=q.device)
             _call("attention_backward", q, *arguments, Tensor.data_ptr(scratch))
@@ -96,8 +99,11 @@ def new_output(
     device: torch.device,
     others: Sequence[Memory],
 ) -> tuple[Tensor, Memory]:
-    """A new tensor, and its memory: apart from that of the others."""
+    """A new tensor, and its memory: apart from that of the others, which only a torch mode could
+    share."""
     made = torch.empty(shape, dtype=dtype, device=device)
+    if not _dispatch_modes() and not _function_modes():
+        return made, memory_of(name, made)
     out = plain(name, made)
     require_new(name, out, tuple(shape), dtype, device)
     memory = memory_of(name, out)
@@ -117,8 +123,12 @@ def _call(function: str, q: Tensor, *arguments: object) -> None:
         return
     # The raw handle: building a torch.cuda.Stream object costs more than the whole launch.
     stream = torch._C._cuda_getCurrentRawStream(q.device.index)
-    if torch._C._cuda_getDevice() == q.device.index:
+    with _current(q.device):
         getattr(C, f"cuda_{function}")(*arguments, stream)
-    else:
-        with torch.cuda.device(q.device):
-            getattr(C, f"cuda_{function}")(*arguments, stream)
+
+
+def _current(device: torch.device) -> AbstractContextManager[object]:
+    """Make the CUDA device current; most often it is, and then torch's manager is needless."""
+    if torch._C._cuda_getDevice() == device.index:
+        return nullcontext()
+    return torch.cuda.device(device)

@@ -189,7 +189,8 @@ def _checked_attention(
             q, k, v, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
         ).squeeze(0)
     require_options(is_causal, scale, enable_gqa)
-    q, k, v = _autocast(q, k, v)
+    if _autocasts_anywhere():
+        q, k, v = _autocast(q, k, v)
     require_tensors(q, k, v, enable_gqa)
     scoring = Scoring(*alignment(attn_mask, is_causal, q, k), scale)
     if gradients.are_wanted(q, k, v):
