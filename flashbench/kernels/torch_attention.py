@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
@@ -96,7 +97,7 @@ def attention(
     ):
         # A torch mode may change what torch's functions return.
         _refuse_what_cannot_be_followed(q, k, v)
-        if _counts_operators():
+        if get_proxy_mode() is not None or isinstance(q, FakeTensor) or _counts_operators():
             return _as_operator(q, k, v, attn_mask, is_causal, scale, enable_gqa)
         # As in SDPA, modes see no torch function inside; dispatch modes see the output created.
         with torch._C.DisableTorchFunction():
@@ -115,6 +116,12 @@ def attention(
     return out
 
 
+NO_TRANSFORMS_IN_GRAPHS = (
+    "flashbench.attention in a graph (torch.compile, make_fx) takes no gradients of torch.func; "
+    "call torch.func.grad uncompiled, or compile with torch.autograd.grad"
+)
+
+
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """What SDPA computes with under torch.autocast: float64 stays as it is."""
 
@@ -129,9 +136,11 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """A tangent would be lost, and a trace would contain an output that nothing computes."""
-    if get_proxy_mode() is not None or _trace_of_jit() is not None:
-        raise ValueError("flashbench.attention cannot be traced (make_fx, torch.jit.trace)")
+    """A tangent would be lost, and jit's trace would contain an output that nothing computes."""
+    if _trace_of_jit() is not None:
+        raise ValueError(
+            "flashbench.attention cannot be traced by torch.jit.trace; use torch.export"
+        )
     for name, x in (("q", q), ("k", k), ("v", v)):
         if isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None:
             raise ValueError(
@@ -157,9 +166,12 @@ def _as_operator(
     scale: float | None,
     enable_gqa: bool,
 ) -> Tensor:
-    """Attention as one operator, of torch.compile's graph or of a count."""
+    """Attention as one operator, of a graph (torch.compile, torch.export, make_fx), of fake tensors
+    or of a count."""
     from flashbench.kernels import torch_operators
 
+    if torch._C._are_functorch_transforms_active() and gradients.are_wanted(q, k, v):
+        raise ValueError(NO_TRANSFORMS_IN_GRAPHS)
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         q, k, v = (x.unsqueeze(0) for x in (q, k, v))
         return _as_operator(q, k, v, attn_mask, is_causal, scale, enable_gqa).squeeze(0)
