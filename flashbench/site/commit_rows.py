@@ -2,6 +2,7 @@
 of a page are formatted at once."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -33,7 +34,6 @@ class CommitRows:
         self._units = ["" if one.unit == SECONDS else _literal(one.unit, " ") for one in series]
         self._is_ratio = np.array([one.ratio is not None for one in series], dtype=np.bool_)
         self._is_time = np.array([one.unit == SECONDS for one in series], dtype=np.bool_)
-        self._tails: dict[tuple[str, bool, bytes], str] = {}
 
     def html(self, graphs: NDArray[np.int32], numbers: FloatArray) -> Markup:
         """The rows of these graphs. numbers: (6, graphs): value, low and high of the judged points,
@@ -52,29 +52,29 @@ class CommitRows:
         codes[_CHANGE] = np.where(np.abs(found[_CHANGE]) < 0.05, _SAME, _CHANGED)
         codes[1:3, np.isnan(numbers[1:3]).any(axis=0)] = 0
         codes[3:][np.isnan(numbers[3:])] = 0
-        described = np.concatenate((codes, units)).T.copy()
+        described = np.concatenate((codes, units)).T.tobytes()
+        rows = [described[start : start + 9] for start in range(0, len(described), 9)]
         template = [
-            self._heads[graph] + self._tail(self._units[graph], ratio, bytes(one))
-            for graph, ratio, one in zip(graphs.tolist(), is_ratio.tolist(), described, strict=True)
+            self._heads[graph] + _tail(self._units[graph], ratio, row)
+            for graph, ratio, row in zip(graphs.tolist(), is_ratio.tolist(), rows, strict=True)
         ]
         written: BoolArray = (codes != 0) & (codes != _SAME)
         return Markup("".join(template) % tuple(found.T[written.T].tolist()))  # noqa: S704
 
-    def _tail(self, own_unit: str, is_ratio: bool, described: bytes) -> str:
-        """The cells of a row as a template for its numbers. described: their formats and units."""
-        key = own_unit, is_ratio, described
-        if key not in self._tails:
-            value, low, high, ours, control, change = (_FORMATS[code] for code in described[:6])
-            judged, mine, theirs = (_UNIT_TEXTS[code] or own_unit for code in described[6:])
-            interval = f" [{low}, {high}]" if low else ""
-            cells = (
-                f"{value}{interval}{'' if is_ratio else judged}",
-                ours and f"{ours}{mine}",
-                control and f"{control}{theirs}",
-                change and f"{change} %%",
-            )
-            self._tails[key] = "".join(f"<td class=n>{cell}" for cell in cells) + "\n"
-        return self._tails[key]
+
+@cache
+def _tail(own_unit: str, is_ratio: bool, described: bytes) -> str:
+    """The cells of a row as a template for its numbers. described: their formats and units."""
+    value, low, high, ours, control, change = (_FORMATS[code] for code in described[:6])
+    judged, mine, theirs = (_UNIT_TEXTS[code] or own_unit for code in described[6:])
+    interval = f" [{low}, {high}]" if low else ""
+    cells = (
+        f"{value}{interval}{'' if is_ratio else judged}",
+        ours and f"{ours}{mine}",
+        control and f"{control}{theirs}",
+        change and f"{change} %%",
+    )
+    return "".join(f"<td class=n>{cell}" for cell in cells) + "\n"
 
 
 def _head(graph: Graph) -> str:

@@ -23,7 +23,7 @@ BLOCK = 256  # commits; a new one changes no data of earlier blocks
 DIGITS = 5  # significant digits of a typical value of a series: far below any noise
 _LISTS_END = 2**53  # the largest integer that JavaScript counts exactly
 _ESCAPES = {b"<": b"\\u003c", b">": b"\\u003e", b"&": b"\\u0026"}
-_ESCAPES |= {b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
+_SEPARATORS = {b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
 _COLUMNS = {"v": "value", "lo": "low", "hi": "high", "q25": "q25", "q75": "q75"}
 _COLUMNS |= {"p90": "p90", "p99": "p99"}
 
@@ -31,7 +31,8 @@ _COLUMNS |= {"p90": "p90", "p99": "p99"}
 def script(function: str, value: Any) -> bytes:
     """`function(value);`, safe as a file and inside a <script> element."""
     text = msgspec.json.encode(value)
-    for raw, escaped in _ESCAPES.items():
+    escapes = _ESCAPES if text.isascii() else _ESCAPES | _SEPARATORS
+    for raw, escaped in escapes.items():
         text = text.replace(raw, escaped)
     return b"%s(%s);\n" % (function.encode(), text)
 
@@ -119,11 +120,10 @@ def _line(role: str, name: str, unit: str, points: Points) -> dict[str, Any]:
     scale = _scale(points.value)
     made: dict[str, Any] = {"role": role, "name": name, "unit": shown(unit), "scale": scale}
     made["x"] = points.commit.tolist()
-    for key, attribute in _COLUMNS.items():
-        column = getattr(points, attribute)
-        if np.isfinite(column).any():
-            made[key] = _multiples(column, scale)
-    return made
+    columns = np.array([getattr(points, attribute) for attribute in _COLUMNS.values()])
+    known = np.isfinite(columns).any(axis=1).tolist()
+    keys = [key for key, is_known in zip(_COLUMNS, known, strict=True) if is_known]
+    return made | dict(zip(keys, _multiples(columns[known], scale), strict=True))
 
 
 def _scale(values: FloatArray) -> float:
@@ -135,13 +135,14 @@ def _scale(values: FloatArray) -> float:
     return float(f"1e{max(-300, exponent - DIGITS + 1)}")
 
 
-def _multiples(column: FloatArray, scale: float) -> list[int | None]:
+def _multiples(columns: FloatArray, scale: float) -> list[list[int | None]]:
+    """Of each column; (columns, points)."""
     with np.errstate(all="ignore"):
-        counts = np.round(column / scale)
+        counts = np.round(columns / scale)
     good = np.isfinite(counts) & (np.abs(counts) < _LISTS_END)
-    whole: list[int | None] = np.where(good, counts, 0).astype(np.int64).tolist()
-    for index in np.flatnonzero(~good):
-        whole[index] = None
+    whole: list[list[int | None]] = np.where(good, counts, 0).astype(np.int64).tolist()
+    for column, index in np.argwhere(~good):
+        whole[column][index] = None
     return whole
 
 
