@@ -1,5 +1,6 @@
 """Read asv result files as arrays; decoding only the numbers keeps a thousand files fast."""
 
+import itertools
 import math
 from pathlib import Path
 from typing import NamedTuple
@@ -80,7 +81,7 @@ class Reader:
 
 def _arrays(file: AsvFile) -> ResultFile:
     rows: list[ResultRow] = []
-    numbers: list[list[float | None]] = [[] for _ in READ_COLUMNS]
+    numbers: list[list[list[float | None] | None]] = []  # by row and column
     failed: list[bool] = []
     samples = []
     for row in file.rows:
@@ -91,12 +92,12 @@ def _arrays(file: AsvFile) -> ResultFile:
             result is None and count > _MOST_FAILED
         ):  # the other columns have one number per combination
             raise ValueError(f"{row.benchmark!r}: {count} combinations")
-        for joined, column in zip(numbers, columns, strict=True):
-            joined += [None] * count if column is None else column
+        numbers.append(columns)
         failed += [True] * count if result is None else [value is None for value in result]
         rows.append(ResultRow(row.benchmark, row.version, row.params))
         samples.append(_padded(row.samples() if row.benchmark in names.SHOWN_RATIOS else None))
-    found = [_known(np.array(column, dtype=np.float64)) for column in numbers]  # None becomes NaN
+    counts = [row.combinations for row in rows]
+    found = [_joined([row[index] for row in numbers], counts) for index in range(len(READ_COLUMNS))]
     builds = sum((one for name, one in file.durations.items() if name.startswith(BUILD)), 0.0)
     measuring = sum(file.durations.values(), -builds)
     absent = np.array(failed, dtype=bool)
@@ -105,8 +106,14 @@ def _arrays(file: AsvFile) -> ResultFile:
     )
 
 
-def _known(column: FloatArray) -> FloatArray | None:
-    return None if np.isnan(column).all() else column
+def _joined(columns: list[list[float | None] | None], counts: list[int]) -> FloatArray | None:
+    """A column of all rows; None without any number."""
+    if all(one is None for one in columns):
+        return None
+    pairs = zip(columns, counts, strict=True)
+    every = [one or [None] * count for one, count in pairs]
+    joined = np.array([*itertools.chain.from_iterable(every)], dtype=np.float64)  # None becomes NaN
+    return None if np.isnan(joined).all() else joined
 
 
 def _padded(samples: Samples | None) -> NDArray[np.float32]:

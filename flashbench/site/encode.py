@@ -136,7 +136,7 @@ def _scale(values: FloatArray) -> float:
 
 
 def _multiples(columns: FloatArray, scale: float) -> list[list[int | None]]:
-    """Of each column; (columns, points)."""
+    """As multiples of `scale`; columns: (columns, points)."""
     with np.errstate(all="ignore"):
         counts = np.round(columns / scale)
     good = np.isfinite(counts) & (np.abs(counts) < _LISTS_END)
