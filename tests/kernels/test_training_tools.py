@@ -49,7 +49,7 @@ def fresh_dynamo() -> Iterator[None]:
 
 
 def _gradients(block: Block, call: Callable[[Tensor], Tensor], x: Tensor) -> list[Tensor]:
-    """Of the mean square of call(x), with respect to x and the block's parameters."""
+    """Gradients of the mean square of call(x): of x, then of the block's parameters."""
     given = x.clone().requires_grad_()
     return list(torch.autograd.grad(_loss(call(given)), [given, *block.parameters()]))
 
