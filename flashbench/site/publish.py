@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from flashbench.parallel import in_threads
 from flashbench.site import encode, writer
 from flashbench.site.case_pages import CasePages
 from flashbench.site.commit_pages import CommitPages
@@ -40,17 +39,12 @@ def publish(content: Content, output: Path, inputs: Callable[[], str] = str) -> 
             key = hashlib.blake2b(made, digest_size=16).hexdigest()
             site.put(path, key, partial(bytes, made), listing=True)
         means = [one.mean for one in placed if one.mean is not None]
-        parts = [
-            (folder, part)
-            for graph in (*content.graphs, *means)
-            for folder, part in encode.parts(graph, len(history.commits)).items()
-        ]
-        keys = in_threads(lambda one: encode.graph_key(one[1]), parts)
-        for (folder, part), key in zip(parts, keys, strict=True):
-            site.put(f"data/{folder}/{part.id}.js", key, partial(_graph, folder, part))
-        keys = in_threads(commits.key, range(len(history.commits)))
-        for place, (commit, key) in enumerate(zip(history.commits, keys, strict=True)):
-            site.put(commit_page(commit.id), key, partial(commits.make, place))
+        for graph in (*content.graphs, *means):
+            for folder, part in encode.parts(graph, len(history.commits)).items():
+                path = f"data/{folder}/{graph.id}.js"
+                site.put(path, encode.graph_key(part), partial(_graph, folder, part))
+        for place, commit in enumerate(content.history.commits):
+            site.put(commit_page(commit.id), commits.key(place), partial(commits.make, place))
         for case in cases.cases:
             site.put(case_page(case), cases.key(case), partial(cases.make, case))
         return site.write(summary, inputs)
