@@ -70,8 +70,11 @@ class Training:
     def __init__(self, sizes: argparse.Namespace, attend: Attend) -> None:
         torch.manual_seed(0)
         model = Model(sizes.width, sizes.heads, sizes.layers, sizes.length, attend)
-        self.model = model.to(sizes.device, DTYPES[sizes.dtype])
-        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        model = model.to(sizes.device, DTYPES[sizes.dtype])
+        self.optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        self.model: Callable[[Tensor], Tensor] = model
+        if sizes.compile:
+            self.model = torch.compile(model, fullgraph=True, mode=sizes.compile)
         self.losses: list[float] = []
         self.seconds: list[float] = []
 
@@ -80,9 +83,9 @@ class Training:
         start = time.perf_counter()
         predicted = self.model(tokens[:, :-1]).float()
         loss = cross_entropy(predicted.flatten(0, 1), tokens[:, 1:].flatten())
-        self.optimiser.zero_grad()
         loss.backward()
         self.optimiser.step()
+        self.optimiser.zero_grad()
         self.losses.append(loss.item())
         self.seconds.append(time.perf_counter() - start)
 
@@ -149,6 +152,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     parser.add_argument("--dtype", default="fp32", choices=DTYPES, help="of weights; default fp32")
+    modes = ("default", "reduce-overhead")
+    parser.add_argument("--compile", choices=modes, help="by torch.compile, in this mode")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write losses and rates as JSON")
     for name, default in (
         ("steps", 100),

@@ -25,6 +25,16 @@ def test_the_losses_overlay(
     assert "step   20  loss: ours" in capsys.readouterr().out
 
 
+def test_compiled_losses_overlay(capsys: pytest.CaptureFixture[str]) -> None:
+    """--compile trains both models as whole graphs, to the losses of uncompiled ones."""
+    example = runpy.run_path(str(EXAMPLE))
+    sizes = ["--steps", "3", "--width", "64", "--length", "32", "--batch", "1", "--layers", "1"]
+    eager = example["train"](example["arguments"](sizes))
+    compiled = example["train"](example["arguments"]([*sizes, "--compile", "default"]))
+    for name in ("ours", "sdpa"):
+        assert compiled[name].losses == pytest.approx(eager[name].losses, rel=1e-4)
+
+
 def test_few_steps_have_no_rate(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
