@@ -52,13 +52,18 @@ inline Isa::Vec load_dims(const Element* from, int64_t stride, int i, int64_t re
     }
 }
 
-// Up to `lanes` scores of keys.
+// In four lanes one chain of sums would be long enough for its rounding to show in the result.
+constexpr int chains = lanes <= 4 ? 2 : 1;
+
+// Up to `lanes` scores of keys. Vectors of the head dim go to the chains in turn.
 template <bool contiguous, class Element>
 inline void score_keys(const float* query, int64_t dims, const Rows<Element>& keys, int64_t count,
                        float* scores) {
     constexpr int most = contiguous ? most_vectors : 1;
-    Isa::Vec sums[lanes];
-    for (Isa::Vec& sum : sums) sum = Isa::zero();
+    Isa::Vec sums[chains][lanes];
+    for (auto& chain : sums) {
+        for (Isa::Vec& sum : chain) sum = Isa::zero();
+    }
     for_each_pass<most>(dims, [=, &sums](auto constant, int64_t first, int64_t rest) {
         constexpr int vectors = decltype(constant)::value;
         const int64_t stride = keys.stride, dim_stride = keys.dim_stride;
@@ -66,21 +71,27 @@ inline void score_keys(const float* query, int64_t dims, const Rows<Element>& ke
 #pragma GCC unroll 16
         for (int i = 0; i < vectors; ++i) q[i] = Isa::load(query + first + i * lanes);
         const Element* k = keys.first + first * dim_stride;
+        const int64_t turn = first / lanes % chains;
         for (int64_t key = 0; key < count; ++key, k += stride) {
-            Isa::Vec sum = sums[key];
+            Isa::Vec sum[chains];
+            for (int i = 0; i < chains; ++i) sum[i] = sums[(turn + i) % chains][key];
 #pragma GCC unroll 16
             for (int i = 0; i < vectors; ++i) {
                 const Isa::Vec x = load_dims<contiguous, vectors>(k, dim_stride, i, rest);
-                sum = Isa::fma(q[i], x, sum);
+                sum[i % chains] = Isa::fma(q[i], x, sum[i % chains]);
             }
-            sums[key] = sum;
+            for (int i = 0; i < chains; ++i) sums[(turn + i) % chains][key] = sum[i];
         }
     });
-    Isa::transpose(sums);
-    for (int64_t step = 1; step < lanes; step *= 2) {
-        for (int64_t i = 0; i < lanes; i += 2 * step) sums[i] = Isa::add(sums[i], sums[i + step]);
+    Isa::Vec(&total)[lanes] = sums[0];
+    for (int chain = 1; chain < chains; ++chain) {
+        for (int64_t i = 0; i < lanes; ++i) total[i] = Isa::add(total[i], sums[chain][i]);
     }
-    Isa::store(scores, sums[0]);
+    Isa::transpose(total);
+    for (int64_t step = 1; step < lanes; step *= 2) {
+        for (int64_t i = 0; i < lanes; i += 2 * step) total[i] = Isa::add(total[i], total[i + step]);
+    }
+    Isa::store(scores, total[0]);
 }
 
 // O = O * rescale + P V.
