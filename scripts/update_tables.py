@@ -41,7 +41,8 @@ def means(shown: list[list[str]]) -> str:
         metric = rest.rpartition(", flashbench at ")[0]
         summary = table["summary"]
         gradients = " of gradients" * ("attention-backward-" in table["rows"][0]["case"])
-        name = f"{machine} ({summary['comparisons']} cases{gradients})"
+        models = " of models' shapes" * ("-models" in arguments[0])
+        name = f"{machine} ({summary['comparisons']} cases{gradients}{models})"
         mean = summary["geometric_mean:flashbench"]["speedup"]
         by_machine.setdefault(name, []).append(f"{mean:.2f} ({metric})")
     found = "; ".join(f"{name} {', '.join(values)}" for name, values in by_machine.items())

@@ -18,7 +18,8 @@ from flashbench.operations.attention.operation import Causal
 if not torch_attention._C.cuda_dtypes():
     pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
 
-# One round of a group of lanes or of a block's, parts of it, several.
+# Whole and part rounds of a group of lanes, and of the groups of a block. Head dims above 128 have
+# another family beyond 32 keys.
 KEYS = [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 32, 33, 50, 63, 64]
 # Batch, key heads, queries and query heads of a key head: one row, a part of a warp, many blocks.
 PLACES = [(1, 1, 1, 1), (1, 1, 3, 1), (2, 3, 1, 7), (3, 2, 17, 2), (40, 4, 1, 4)]

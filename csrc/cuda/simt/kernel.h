@@ -7,11 +7,11 @@
 // that the group waits for memory once. Lanes add up their parts of a score by shuffles; every lane adds the
 // same pairs, so all have the same bits.
 //
-// From nine keys on all groups of a block share one row: they take turns at the keys, and what they found is
-// merged through shared memory in the order of the groups.
+// From nine keys on all groups of a block share one row: each takes some of the keys, and what they found is
+// merged in the order of the groups, through shuffles and shared memory.
 //
 // Registers, as ptxas 13.0 reports them for sm_80 and sm_90a, without spills: 48, 48 for one key at once,
-// 72, 72 for 4, 118, 109 for 8; 80, 78 and 128, 128 where a block shares a row, with up to 3.8 KB of shared
+// 72, 72 for 4, 118, 109 for 8; 80, 72 and 122, 120 where a block shares a row, with up to 3.8 KB of shared
 // memory.
 #pragma once
 
