@@ -156,6 +156,12 @@ inline void weigh_block(const BackwardScratch<Operand>& scratch, const BackwardB
                 p = Isa::first_lanes(hidden, Isa::zero(), p);
                 ds = Isa::first_lanes(hidden, Isa::zero(), ds);
             }
+            // Rows past the last are multiplied beside it where the operand takes rows in pairs or
+            // more, and the scores of a key that is not finite are NaN there, too.
+            if (const int64_t left = block.rows - row; left < lanes) {
+                p = Isa::first_lanes(left, p, Isa::zero());
+                ds = Isa::first_lanes(left, ds, Isa::zero());
+            }
             Operand::store_weights(score, row, p);
             Operand::store_weights(dscore, row, ds);
         };

@@ -178,6 +178,19 @@ def test_special_numbers_propagate(
             assert torch.equal(gradient.isfinite(), right.isfinite()), name
 
 
+@pytest.mark.parametrize("q_len", [1, 2, 3, 15, 17, 33])
+def test_a_key_that_no_row_weighs(q_len: int, dtype: torch.dtype, isa: str) -> None:
+    """A key of score -inf in every row gets zeros, at lengths that pairs and tiles exceed."""
+    q, k, v, dout = random_inputs((1, 2, 1, q_len, 7, 64), dtype)
+    q, k = q.abs(), k.clone()
+    k[..., 3, 5] = -math.inf
+    _, dk, dv = ours(q, k, v, dout, False)
+    assert not dk[..., 3, :].any()
+    assert not dv[..., 3, :].any()
+    assert dk.isfinite().all()
+    assert dv.isfinite().all()
+
+
 @pytest.mark.parametrize("shape", [(2, 4, 2, 0, 9, 32), (2, 4, 2, 9, 0, 32), (0, 4, 2, 9, 9, 32)])
 def test_empty_inputs(shape: Shape, dtype: torch.dtype, mask: Causal) -> None:
     """Without queries or keys, what gradients there are, are zeros."""
