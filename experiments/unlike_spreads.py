@@ -1,14 +1,17 @@
 """Two files whose spreads differ: how often is an unchanged family flagged, and what is seen?
 
-python experiments/unlike_spreads.py [families]       (seed 13; 64 cases, nominal 5 %)
+python experiments/unlike_spreads.py [families] [limits]       (seed 13; 64 cases, nominal 5 %)
 
-Both sides have the same centre of symmetry; B's spread is 1, 3 or 10 times A's.
+Both sides have the same centre of symmetry; B's spread is 1, 3 or 10 times A's. limits: noise of
+5 % in A with light tails or two modes, for which the level is not held, by intervals and by words.
 """
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
-from families import rate, trials_argument
+from anytime_false_alarms import LIMITS, modes
+from families import alarms, outcomes, rate, trials_argument
 from simulated_noise import Noise, heavy_tailed, normal
 
 from flashbench.arrays import FloatArray
@@ -19,6 +22,14 @@ Method = Callable[[FloatArray, FloatArray, float], Shift]
 CASES = 64
 LEVEL = 0.05 / CASES
 SIZES = ((7, 7), (8, 8), (12, 12), (20, 20), (7, 20), (20, 7), (30, 10), (40, 8))
+
+
+UNLIKE = (((12, 12), 1.6), ((40, 20), 2.0), ((60, 12), 3.0), ((40, 8), 4.0))
+BEYOND: dict[str, Noise] = {
+    "uniform": LIMITS["uniform"],
+    "modes at ±5 %, 0.5 % wide": modes(0.1),
+    "modes at ±5 %, 2 % wide": modes(0.4),
+}
 
 
 def spiky(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
@@ -43,6 +54,29 @@ def flagged(
     return count
 
 
+def called(noise: Noise, sizes: tuple[int, int], spread: float, families: int) -> int:
+    """Families in which any case is called different; A's noise is 5 %."""
+    rng = np.random.default_rng(13)
+    count = 0
+    for _ in range(families):
+        sides = [
+            0.05 * noise(rng, (CASES, sizes[0])),
+            0.05 * spread * noise(rng, (CASES, sizes[1])),
+        ]
+        count += alarms(outcomes(sides)) > 0
+    return count
+
+
+def limits(families: int) -> None:
+    print("| noise | launches of A, B | B's spread | an interval excludes 0 | called different |")
+    print("|---|---|---|---|---|")
+    for name, noise in BEYOND.items():
+        for sizes, spread in UNLIKE:
+            counts = [f(noise, sizes, spread, families) for f in (flagged, called)]
+            cells = " | ".join(rate(count, families) for count in counts)
+            print(f"| {name} | {sizes[0]}, {sizes[1]} | {spread:g} times | {cells} |", flush=True)
+
+
 def power(noise: Noise, launches: int, change: float, deviation: float, trials: int) -> int:
     """Changes that are seen where spreads are alike; change and deviation in percent."""
     rng = np.random.default_rng(14)
@@ -57,6 +91,9 @@ def seen(old: FloatArray, new: FloatArray, method: Method = unlike_shift) -> boo
 
 def main() -> None:
     families = trials_argument(400)
+    if sys.argv[2:] == ["limits"]:
+        limits(families)
+        return
     print("| noise | launches of A, B | same spread | 3 times | 10 times | by ranks alone |")
     print("|---|---|---|---|---|---|")
     for noise in (normal, heavy_tailed, spiky):

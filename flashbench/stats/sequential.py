@@ -106,8 +106,9 @@ def launches_needed_anytime(alpha: float) -> int:
     """Fewest launches whose interval can be bounded.
 
     If two equal builds are each in one of two modes per launch, all n differences are equally far
-    off with probability at most 2 / 4^n, which must be below alpha. And even launches without
-    spread must be enough evidence. Raises ValueError unless alpha lies between 0 and 1.
+    off with probability at most 2 / 4^n, which must be below alpha. Modes of one build alone give
+    2 / 2^n, which is not covered. And even launches without spread must be enough evidence. Raises
+    ValueError unless alpha lies between 0 and 1.
     """
     require_level(alpha)
     n = max(2, math.ceil(math.log(2 / alpha) / math.log(4)))

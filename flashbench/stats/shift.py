@@ -1,8 +1,9 @@
 """Hodges-Lehmann shift with the exact rank interval, paired and unpaired.
 
-Rank intervals hold their level for any noise: heavy tails, ticks of a timer, two modes. A t
-interval does not with few launches, which have no spread if all are in one mode. The price is a
-minimum number of launches, see `launches_needed`.
+Rank intervals hold their level for any noise that is symmetric (paired) or the same on both sides
+(unpaired): heavy tails, ticks of a timer, two modes. A t interval does not with few launches, which
+have no spread if all are in one mode. The price is a minimum number of launches, see
+`launches_needed`.
 
 scipy.stats has the tests (not the intervals) and takes 0.7 s to import, so the exact null
 distributions are computed here; the tests compare them with scipy's.

@@ -6,6 +6,7 @@ import anytime_false_alarms
 import coverage
 import false_alarms
 import modes
+import modes_of_one_build
 import numpy as np
 import other_rules
 import percentile_coverage as percentiles
@@ -148,3 +149,11 @@ def test_bootstrap_intervals_hold():
     median, ratio = coverage.bootstrap(noises.normal, 20, 400)
     assert median >= 0.91 * 400
     assert ratio >= 0.91 * 400
+
+
+def test_modes_of_one_build_fool_no_single_look():
+    """Looks after every launch they do fool: docs/statistics.md says how often."""
+    noise = anytime_false_alarms.modes(modes_of_one_build.WIDTH)
+    once, files = modes_of_one_build.counts(noise, 0.03, 8, 60, 18)[2:]
+    assert once <= 2
+    assert files <= 4
