@@ -24,9 +24,10 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// Whether a group is a single row, for which keys and values are not packed.
+// Whether a group is a single row, for which keys and values are not packed. Its scores are summed in
+// another order, so not where the backward computes them again: their errors would not cancel in P.
 inline bool is_one_row(const Attention& problem) {
-    return problem.heads == problem.kv_heads && problem.q_len == 1;
+    return problem.heads == problem.kv_heads && problem.q_len == 1 && problem.lse == nullptr;
 }
 
 template <class Element>

@@ -178,6 +178,22 @@ def test_special_numbers_propagate(
             assert torch.equal(gradient.isfinite(), right.isfinite()), name
 
 
+@pytest.mark.parametrize("k_len", [2, 16, 388])
+def test_weights_of_a_single_query(k_len: int, isa: str) -> None:
+    """The weights of a single query's large scores add up to 1, as those of several queries do.
+
+    They are what v's gradient is made of. They do where forward and backward sum scores alike, so
+    that log-sum-exp and scores have the same errors.
+    """
+    largest = 0.0
+    for seed in range(40):
+        q, k, v, _ = random_inputs((1, 1, 1, 1, k_len, 80), torch.float32, seed)
+        dout = torch.ones_like(q)
+        dv = ours(q, k, v, dout, False, 1.0)[2]
+        largest = max(largest, (dv.double()[..., 0].sum() - 1).abs().item())
+    assert largest < 2.2e-6
+
+
 @pytest.mark.parametrize("q_len", [1, 2, 3, 15, 17, 33])
 def test_a_key_that_no_row_weighs(q_len: int, dtype: torch.dtype, isa: str) -> None:
     """A key of score -inf in every row gets zeros, at lengths that pairs and tiles exceed."""
