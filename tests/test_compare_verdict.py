@@ -4,6 +4,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -179,13 +180,35 @@ def test_cases_that_no_plan_decides_are_a_line_that_says_so():
     assert message.endswith(f"and 2 more: {wide}")
 
 
+@pytest.mark.parametrize(
+    ("needed", "said"),
+    [
+        ((30, 60, 50, 40, 70), "about 50 launches would decide 3 of these 5, in 80 s more"),
+        ((None, 30, None, 20, 25), "about 30 launches would decide 3 of these 5, in 40 s more"),
+        ((None, 30, None, 20, None), "more than 1000 launches would be needed for most of these 5"),
+    ],
+)
+def test_the_launches_named_decide_most_of_all(needed, said):
+    """More than half of the undecided, also of those that no plan decides; a file without the
+    seconds of its cases has those of its launches, 2 s each."""
+    report = report_one(make_run(np.random.default_rng(1), cases=make_cases(5), launches=10))
+    verdicts = [
+        Verdict(Outcome.UNDECIDED, f"reason {place}", launches=count, wide=True)
+        for place, count in enumerate(needed)
+    ]
+    judged = list(zip(report.comparisons, verdicts, strict=True))
+    open_ = SimpleNamespace(judged=judged, data=report.data, caveats=[])
+    (note,) = frame.notes(open_)
+    assert note.message.endswith(f"and 4 more: the intervals are too wide; {said}")
+
+
 def test_the_least_number_of_launches_is_not_called_enough():
     """After each look the reason names those that give an interval at all, and no more."""
     report = report_one(make_pair(np.random.default_rng(1), cases=make_cases(1), launches=2))
     least = "2 launches are too few for any verdict; at least 4 launches are needed"
     assert report.verdicts[0].full_reason == least
     (message,) = (note.message for note in frame.notes(report) if note.code == "UNDECIDED")
-    assert message.endswith(least)
+    assert message.endswith(f"{least}, in 4 s more")  # of 2 s each
 
 
 def test_modes_that_agree_do_not_hide_a_slowdown():

@@ -135,15 +135,18 @@ def saved_seconds(run: RunFile, settled: Collection[str]) -> float:
 
 def seconds_of_more(run: RunFile, cases: Collection[str], launches: int) -> float:
     """Seconds until a run has this many launches of these cases (ids), at the rate of those so far,
-    without the first, which checks more, if there are others; 0 if that is unknown."""
+    without the first, which checks more, if there are others. A file that lacks the seconds of a
+    case counts whole launches; 0 if it has not these either."""
+    more = max(0, launches - len(run.launches))
     rate = _mean([launch.start_seconds for launch in run.launches[1:] or run.launches])
     for case in cases:
         seconds = [one.case_seconds.get(case) for one in run.launches]
         taken = [one for one in seconds if one is not None]
         if not taken:
-            return 0.0
+            whole = [one.device_seconds for one in run.launches if one.complete]
+            return more * _mean(whole[1:] or whole)
         rate += _mean(taken[1:] or taken)
-    return max(0, launches - len(run.launches)) * rate
+    return more * rate
 
 
 def _mean(values: list[float]) -> float:

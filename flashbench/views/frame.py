@@ -173,16 +173,18 @@ def _kind(comparison: Comparison, verdict: Verdict) -> tuple[str, str, str]:
 
 
 def _advice(report: Report, alike: Sequence[tuple[Comparison, Verdict]]) -> str:
-    """The reason of these verdicts, the launches that would decide four in five of those that a
-    thousand would decide, and the time that these take."""
+    """The reason of these verdicts, the launches that would decide most of them (more than half),
+    and the time that these take."""
     reasons = {verdict.reason for _, verdict in alike}
     wide = len(reasons) > 1
     reason = "the intervals are too wide" if wide else reasons.pop()
     planned = sorted(verdict.launches for _, verdict in alike if verdict.launches is not None)
-    if not planned:
+    if len(planned) <= len(alike) // 2:
         needed = f"; more than {MAX_PLANNED_LAUNCHES} launches would be needed"
+        if planned:
+            return f"{reason}{needed} for most of these {len(alike)}"
         return reason + needed * wide
-    most = planned[max(0, math.ceil(0.8 * len(planned)) - 1)]
+    most = planned[len(alike) // 2]
     count = bisect_right(planned, most)
     would = "would decide" if count == len(alike) else f"would decide {count} of these {len(alike)}"
     cases = {comparison.case.id for comparison, _ in alike}

@@ -86,8 +86,9 @@ def _header(report: HistoryReport) -> list[str]:
     ]
     without = sum(one.ratio is None for one in report.series)
     if without:
+        beside, its = ("it", "its") if without == 1 else ("them", "their")
         lines.append(
-            f"{without} series have no baseline beside them: what the machine did is in their "
+            f"{_series(without)} no baseline beside {beside}: what the machine did is in {its} "
             "changes"
         )
     of_medians = sum(one.of_medians for one in report.series)
@@ -197,11 +198,15 @@ def _counted(report: HistoryReport, changes: list[Change]) -> list[str]:
     ]
 
 
+def _series(count: int) -> str:
+    return f"{count} series {'has' if count == 1 else 'have'}"
+
+
 def _notes(report: HistoryReport, changes: list[Change]) -> list[Note]:
     commits, found = report.history.commits, []
     few = sum(one is None for one in report.found.changes)
     if few:
-        found.append(Note("too-few-points", f"{few} series have fewer than {FEWEST} points"))
+        found.append(Note("too-few-points", f"{_series(few)} fewer than {FEWEST} points"))
     hidden = {gap.commit: gap for change in changes for gap in change.hidden}
     for place, gap in sorted(hidden.items(), reverse=True)[:_MOST_NOTES]:
         reason = f"{gap.status}: {gap.reason.partition(chr(10))[0]}"

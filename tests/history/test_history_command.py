@@ -26,6 +26,7 @@ COMMANDS = {
     "range": "history HEAD~20..",
     "baselines": "history --baselines --case ' sdpa' --exit-zero",
     "too_few": "history HEAD~75",
+    "too_few_one": "history HEAD~75 --case 'b1-h1-*'",
     "none": "history HEAD~79",
     "bad_range": "history HEAD...main",
     "bad_revision": "history --machine box nowhere",
