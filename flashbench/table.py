@@ -23,6 +23,8 @@ NEED_ATTENTION = (
     Outcome.PERHAPS_SLOWER.value,
     Outcome.UNDECIDED.value,
 )
+INTERVALS = "intervals: "  # begins the line of a header that says what the corrected ones cover
+ALONE = "[95 %]"  # ends the titles of columns whose intervals each hold alone
 FAILED = frozenset(NEED_ATTENTION[:3])
 # The formats of `digits`: of numbers below the first bound, below the second...
 DIGIT_BOUNDS = (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e12)

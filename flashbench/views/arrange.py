@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from flashbench import operations
 from flashbench.errors import InvalidInputError
 from flashbench.outcome import Outcome
-from flashbench.table import NEED_ATTENTION, Cell, Column, Document, Group, Row, digits, ratio_text
+from flashbench.table import (
+    ALONE,
+    INTERVALS,
+    NEED_ATTENTION,
+    Cell,
+    Column,
+    Document,
+    Group,
+    Row,
+    digits,
+    ratio_text,
+)
 
 ALL = "all"
 _URGENCY = {verdict: place for place, verdict in enumerate(NEED_ATTENTION)}
@@ -121,7 +132,19 @@ def _with_columns(document: Document, names: Sequence[str]) -> Document:
         row | {c.key: _legible(row[c.key]) for c in columns if c.key in row}
         for row in document.rows
     ]
-    return replace(document, columns=columns, rows=rows)
+    header = [_intervals(line, columns) for line in document.header]
+    return replace(document, header=header, columns=columns, rows=rows)
+
+
+def _intervals(line: str, columns: Sequence[Column]) -> str:
+    """A line of the header, which of the intervals names those that hold all together, beside
+    columns whose intervals each hold alone. Verdicts and bars are of the former in any table."""
+    if not (line.startswith(INTERVALS) and any(c.title.endswith(ALONE) for c in columns)):
+        return line
+    together = line.removeprefix(INTERVALS)
+    if any(column.key.startswith("speedup") for column in columns):
+        return f"{INTERVALS}95 % each under {ALONE}, else {together}"
+    return f"{INTERVALS}95 % each; of verdicts {together}"
 
 
 def _legible(cell: Cell) -> Cell:

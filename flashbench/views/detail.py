@@ -11,6 +11,7 @@ from flashbench.stats.bootstrap import bootstrap_median_ratio, bootstrap_quantil
 from flashbench.stats.quantile import Quantile, launch_quantile, samples_needed
 from flashbench.stats.spread import spread
 from flashbench.table import (
+    ALONE,
     NONE,
     Cell,
     Column,
@@ -117,7 +118,7 @@ def _columns(several_files: bool) -> list[Column]:
 
 def percentile_columns(shown: ShownIn = "text") -> list[Column]:
     """Columns of percentiles of one candidate's samples, with their intervals."""
-    each = [interval_columns(name, f"{name} us [95 %]", shown, unit="_us") for name in QUANTILES]
+    each = [interval_columns(name, f"{name} us {ALONE}", shown, unit="_us") for name in QUANTILES]
     return [column for columns in each for column in columns]
 
 

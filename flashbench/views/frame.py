@@ -15,6 +15,7 @@ from flashbench.outcome import Outcome
 from flashbench.report import Report
 from flashbench.runfile import Candidate, Environment
 from flashbench.table import (
+    INTERVALS,
     NONE,
     Cell,
     Column,
@@ -123,7 +124,7 @@ def levels(report: Report, when: str = "") -> str:
     when: the intervals hold."""
     shifts = [one.shift for one in report.comparisons if one.shift]
     family = f"{len(shifts)} comparisons together" if len(shifts) > 1 else "the comparison"
-    intervals = f"intervals: {percentage(1 - report.alpha)} for {family}{when}; " if shifts else ""
+    intervals = f"{INTERVALS}{percentage(1 - report.alpha)} for {family}{when}; " if shifts else ""
     endless = (
         "" if all(one.bounded for one in shifts) else "[?, ?]: too few launches for an interval; "
     )

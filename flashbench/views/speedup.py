@@ -13,6 +13,7 @@ from flashbench.pairing import best_baseline
 from flashbench.report import Report
 from flashbench.runfile import RunFile
 from flashbench.table import (
+    ALONE,
     Cell,
     Column,
     Document,
@@ -183,7 +184,7 @@ def _verdict_columns(launches: ShownIn = "data") -> list[Column]:
 
 
 def _times_columns() -> list[Column]:
-    bootstrap = interval_columns("bootstrap", "bootstrap [95 %]", "data")
+    bootstrap = interval_columns("bootstrap", f"bootstrap {ALONE}", "data")
     return [*detail.percentile_columns("data"), *bootstrap]
 
 

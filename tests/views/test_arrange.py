@@ -82,3 +82,19 @@ def test_an_unknown_name_is_refused(table: Document, wish: Arrangement) -> None:
     """With the names that there are."""
     with pytest.raises(InvalidInputError, match=r"no such column; it has .*verdict"):
         arranged(table, wish)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (("verdict",), "95 % for 12 comparisons together"),
+        (("speedup", "ours us"), "95 % for 12 comparisons together"),
+        (("p", "p50_us", "bootstrap"), "95 % each; of verdicts 95 % for 12 comparisons together"),
+        (("speedup", "p99_us"), "95 % each under [95 %], else 95 % for 12 comparisons together"),
+    ],
+)
+def test_the_header_is_of_the_intervals_shown(columns: tuple[str, ...], said: str) -> None:
+    """Percentiles and the bootstrap hold each alone, the speed-ups all together."""
+    run = make_run(np.random.default_rng(2), cases=make_cases(12), launches=15)
+    found = arranged(document(run, times=True), Arrangement(columns))
+    assert found.header[-1] == f"intervals: {said}; tolerance 1 %"
