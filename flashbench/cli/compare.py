@@ -102,7 +102,7 @@ def _launches(context: click.Context) -> int:
 @build_options()
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int:
-    from flashbench.comparing.files import ONLY_REVISIONS, is_file, judge, require_files
+    from flashbench.comparing.files import ONLY_REVISIONS, is_file, judge, one_file, require_files
     from flashbench.report import Report
     from flashbench.verdict import exit_code
     from flashbench.views import speedup
@@ -118,6 +118,8 @@ def command(context: click.Context, /, **options: Any) -> int:
         rules = rules_of(options)
         shared = {name: options[name] for name in ("against", "allow")}
         judged = judge(Path(a), None if b is None else Path(b), *rules, **shared)
+        if same := one_file(a, b):
+            tell(same)
         if not isinstance(judged, Report):
             return _deliver_judged(judged, options)
         report = judged

@@ -1,5 +1,6 @@
 """Judge what is measured already: run files, and files of other tools."""
 
+import filecmp
 from collections.abc import Collection
 from pathlib import Path
 
@@ -37,6 +38,20 @@ def require_files(a: str | Path, b: str | Path | None = None) -> None:
     for side, other in ((a, b), (b, a)):
         if side is not None and other is not None and not is_file(side):
             raise InvalidInputError(f"{side}: no such file; {other} is one, so both must be")
+
+
+def one_file(a: str | Path, b: str | Path | None) -> str:
+    """A sentence if two names that exist are of one file or folder, or of copies of a file; else
+    "". Shared launches differ by nothing, which is no evidence that builds do not."""
+    if b is None or not (Path(a).exists() and Path(b).exists()):
+        return ""
+    if Path(a).samefile(b):
+        what = "the same file" if Path(a).is_file() else "the same folder"
+    elif Path(a).is_file() and Path(b).is_file() and filecmp.cmp(a, b, shallow=False):
+        what = "copies of one file"
+    else:
+        return ""
+    return f"{a} and {b} are {what}: their launches are shared, and judged as independent"
 
 
 def judge(

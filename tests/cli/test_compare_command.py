@@ -31,6 +31,23 @@ def test_output_file(run_path, tmp_path):
     assert target.read_text() == plain.stdout
 
 
+def test_one_file_twice_is_told(run_path, tmp_path):
+    """The same file by two names, and a copy, are told on stderr; the exit code stays. Another run
+    with the same build is not told."""
+    copy, link, other = (tmp_path / f"{name}.json" for name in ("copy", "link", "other"))
+    copy.write_bytes(run_path.read_bytes())
+    link.symlink_to(run_path)
+    save(make_run(np.random.default_rng(1), cases=make_cases(2), launches=1, samples=4), other)
+    plain = CliRunner().invoke(cli, ["compare", str(run_path), str(other)])
+    assert "shared" not in plain.stderr
+    for second, what in ((run_path, "the same file"), (link, "the same file"), (copy, "copies")):
+        found = CliRunner().invoke(cli, ["compare", str(run_path), str(second)])
+        assert f"{run_path} and {second} are {what}" in found.stderr
+        assert found.stderr.count("\n") == plain.stderr.count("\n") + 1
+        assert found.exit_code == plain.exit_code
+    assert "shared" not in CliRunner().invoke(cli, ["compare", str(run_path)]).stderr
+
+
 def test_output_that_cannot_be_written(run_path, tmp_path, capsys):
     """A folder that does not exist is one line with the fix, and exit 2."""
     target = tmp_path / "missing" / "table.txt"
