@@ -183,7 +183,9 @@ def test_a_machine_is_armed_first_used_and_removed(
     assert calls(fake) == [*START, "down --yes"]
     run = read(Path("out.json"))
     assert len(run.launches) == 2
-    assert 0 < run.costs.rented_seconds < time.time() - begun
+    # From before the machine is armed until after its job has ended.
+    armed, ended = ((rented.home / name).stat().st_mtime for name in ("off", "sky_workdir/ended"))
+    assert 0 < ended - armed < run.costs.rented_seconds < time.time() - begun
     assert "sudo -n shutdown -h +55" in (rented.home / "off").read_text()
     said = "".join(capfd.readouterr())
     assert "; rented machine, from start to end " in said
