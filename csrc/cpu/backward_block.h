@@ -123,12 +123,9 @@ inline void take_delta_from_few_keys(const BackwardScratch<Operand>& scratch,
             weights = Isa::add(weights, seen(p));
             products = Isa::add(products, seen(Isa::mul(p, dp)));
         }
-        // The sum of weights is 1 but for rounding: 2 - it is its inverse. Beyond the last row a NaN
-        // of a value would otherwise reach the gradients of all keys.
-        const int64_t left = block.rows - row;
-        const Isa::Vec delta = Isa::mul(products, Isa::sub(Isa::broadcast(2.0f), weights));
+        // The sum of weights is 1 but for rounding: 2 - it is its inverse.
         Isa::store(scratch.delta + row,
-                   left < lanes ? Isa::first_lanes(left, delta, Isa::zero()) : delta);
+                   Isa::mul(products, Isa::sub(Isa::broadcast(2.0f), weights)));
     }
 }
 
