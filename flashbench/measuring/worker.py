@@ -190,6 +190,8 @@ def _offered(setup: Setup, device: str) -> list[Candidate]:
         operations.know(imported(setup.operation, setup.operation_root))
     if setup.import_root:
         sys.path.insert(0, setup.import_root)
+    # What a first call would import is no trace of a revision.
+    operations.named(setup.operation).import_ahead()
     return [*baselines(device, setup.backends, setup.operation), *setup.candidates]
 
 

@@ -1,6 +1,7 @@
 """The gradients of attention as an operation, alone and after their forward."""
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,33 @@ def test_the_forward_is_timed_only_if_it_is_part_of_the_operation(
     for _ in range(4):
         call()
     assert len(calls) == forwards
+
+
+FIRST_GRADIENTS = """
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from flashbench import operations
+from flashbench.revisions import traces
+
+def main():
+    operation = operations.named("attention-backward")
+    case = operation.case(operation.preset("tiny")[0], "fp32", "cpu", {"mask": "full"})
+    operation.import_ahead()
+    inputs = operation.inputs(case, torch.float32, torch.Generator())
+    call = operation.bind(scaled_dot_product_attention, inputs)
+    before = traces.state()
+    call()
+    print(traces.difference(before, traces.state()))
+
+main()
+"""
+
+
+def test_the_first_gradients_leave_no_traces() -> None:
+    """What torch imports for them is imported ahead: no revision is blamed for it."""
+    command = [sys.executable, "-c", FIRST_GRADIENTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
 
 
 @BOTH

@@ -9,7 +9,10 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
 
+from flashbench import operations
 from flashbench.revisions.isolated_imports import IsolatedModules
 from flashbench.revisions.proof import Witness, _distributions
 
@@ -51,6 +54,19 @@ def test_frames_of_another_revision(tmp_path: Path) -> None:
     assert witness.disproof(lambda: (own(), other_wait())) == "ran wait of another revision"
     # Code objects compare by what they do and their first line; the file counts for nothing.
     assert own.__code__ == other_wait.__code__
+
+
+@pytest.mark.parametrize("name", ["attention-backward", "attention-forward-backward"])
+def test_gradients_of_a_revision_of_flashbench(tmp_path: Path, name: str) -> None:
+    """What calls a candidate and then its gradients is flashbench's, but not the revision's."""
+    (tmp_path / "flashbench").mkdir()
+    (tmp_path / "flashbench" / "__init__.py").write_text(WAIT)
+    mine = IsolatedModules(tmp_path, "flashbench")
+    operation = operations.named(name)
+    case = operation.case(operation.preset("tiny")[0], "fp32", "cpu", {"mask": "full"})
+    inputs = operation.inputs(case, torch.float32, torch.Generator())
+    call = operation.bind(scaled_dot_product_attention, inputs)
+    assert Witness(mine, [mine]).disproof(call) == ""
 
 
 def library(directory: Path, name: str) -> ctypes.CDLL:

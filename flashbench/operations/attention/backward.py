@@ -85,6 +85,9 @@ class AttentionBackward(AttentionForward):
         return self.name.removeprefix("attention-")
 
     def import_ahead(self) -> None:
+        # torch.autograd.grad imports the first in its first call with given gradients.
+        import torch.fx.experimental.symbolic_shapes  # noqa: F401
+
         import flashbench.operations.attention.truth_backward  # noqa: F401
 
         super().import_ahead()
