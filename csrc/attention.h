@@ -1,7 +1,7 @@
 // The interface of the kernels to everything else.
 //
 // Kernels depend on neither torch nor Python: they get pointers, shapes, strides and a stream. Only
-// `bindings.cpp` and `tensor_call.cpp` use Python.
+// `bindings.cpp`, `tensor_call.cpp` and `plain_*.cpp` use Python.
 #pragma once
 
 #include <cstdint>

@@ -39,26 +39,32 @@ int64_t storage_bytes(PyObject* object) {
 
 }  // namespace
 
-void bind_torch(const py::object& tensor_type, const py::object& storage_type,
-                const py::object& empty_like, const py::object& contiguous_format,
-                const py::object& get_num_threads, const py::object& is_grad_enabled,
-                int64_t min_head_dim, int64_t max_head_dim, int64_t head_dim_step) {
+void bind_torch(const py::kwargs& parts) {
     Torch& torch = torch_objects;
+    const auto own = [](py::object object) { return object.release().ptr(); };
+    const py::object tensor_type = parts["Tensor"];
     torch.exchange = exchange_of(tensor_type);
-    torch.tensor_type = py::object(tensor_type).release().ptr();
-    torch.storage_type = py::object(storage_type).release().ptr();
-    torch.is_neg = py::getattr(tensor_type, "is_neg").release().ptr();
-    torch.storage_offset = py::getattr(tensor_type, "storage_offset").release().ptr();
-    torch.untyped_storage = py::getattr(tensor_type, "untyped_storage").release().ptr();
-    torch.empty_like = py::object(empty_like).release().ptr();
-    torch.contiguous_format = py::object(contiguous_format).release().ptr();
-    torch.get_num_threads = py::object(get_num_threads).release().ptr();
-    torch.is_grad_enabled = py::object(is_grad_enabled).release().ptr();
-    torch.requires_grad = py::str("requires_grad").release().ptr();
-    torch.memory_format = py::make_tuple("memory_format").release().ptr();
-    torch.min_head_dim = min_head_dim;
-    torch.max_head_dim = max_head_dim;
-    torch.head_dim_step = head_dim_step;
+    torch.tensor_type = own(tensor_type);
+    torch.storage_type = own(parts["UntypedStorage"]);
+    torch.is_neg = own(tensor_type.attr("is_neg"));
+    torch.storage_offset = own(tensor_type.attr("storage_offset"));
+    torch.untyped_storage = own(tensor_type.attr("untyped_storage"));
+    torch.new_empty = own(tensor_type.attr("new_empty"));
+    torch.empty_like = own(parts["empty_like"]);
+    torch.contiguous_format = own(parts["contiguous_format"]);
+    torch.float32 = own(parts["float32"]);
+    torch.get_num_threads = own(parts["get_num_threads"]);
+    torch.is_grad_enabled = own(parts["is_grad_enabled"]);
+    torch.are_deterministic_algorithms_enabled =
+        own(parts["are_deterministic_algorithms_enabled"]);
+    torch.are_transforms_active = own(parts["are_transforms_active"]);
+    torch.record = own(parts["record"]);
+    torch.requires_grad = own(py::str("requires_grad"));
+    torch.memory_format = own(py::make_tuple("memory_format"));
+    torch.dtype = own(py::make_tuple("dtype"));
+    torch.min_head_dim = parts["min_head_dim"].cast<int64_t>();
+    torch.max_head_dim = parts["max_head_dim"].cast<int64_t>();
+    torch.head_dim_step = parts["head_dim_step"].cast<int64_t>();
 }
 
 bool is_false(PyObject* answer) {

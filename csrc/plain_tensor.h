@@ -18,23 +18,26 @@ struct Torch {
     PyObject* is_neg = nullptr;
     PyObject* storage_offset = nullptr;
     PyObject* untyped_storage = nullptr;
+    PyObject* new_empty = nullptr;
     PyObject* empty_like = nullptr;
     PyObject* contiguous_format = nullptr;
+    PyObject* float32 = nullptr;
     PyObject* get_num_threads = nullptr;
     PyObject* is_grad_enabled = nullptr;
+    PyObject* are_deterministic_algorithms_enabled = nullptr;
+    PyObject* are_transforms_active = nullptr;
+    PyObject* record = nullptr;
     PyObject* requires_grad = nullptr;  // a name
     PyObject* memory_format = nullptr;  // ("memory_format",)
+    PyObject* dtype = nullptr;          // ("dtype",)
     int64_t min_head_dim = 0;
     int64_t max_head_dim = 0;
     int64_t head_dim_step = 1;
 };
 extern Torch torch_objects;
 
-// Fills in torch_objects.
-void bind_torch(const pybind11::object& tensor_type, const pybind11::object& storage_type,
-                const pybind11::object& empty_like, const pybind11::object& contiguous_format,
-                const pybind11::object& get_num_threads, const pybind11::object& is_grad_enabled,
-                int64_t min_head_dim, int64_t max_head_dim, int64_t head_dim_step);
+// Fills in torch_objects by name (tensor_call.h).
+void bind_torch(const pybind11::kwargs& parts);
 
 // Describes a torch.Tensor itself, no subclass, that is dense, not lazily negated and has memory; false
 // for others.

@@ -5,21 +5,24 @@ python experiments/call_overhead.py [cpu|cuda]     (us a call, the best of 400 l
 On CUDA the calls are queued behind a spinning kernel, so none waits for the GPU; each allocates its
 output. "checked" is the path of tensors that are not plain; "launch" is the extension alone, with a
 preallocated output; "recorded" is a call of tensors that require gradients, "gradients" their
-backward. On a CPU the calls compute, so the shape is small.
+backward; "empty" is a torch.autograd.Function that allocates the output and computes nothing. On a
+CPU the calls compute, so the shape is small.
 """
 
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import flashbench.kernels.torch_attention as torch_attention
 
 CASES = {
-    "cpu": [(1, 1, 16, 64)],
+    "cpu": [(1, 1, 1, 32), (1, 1, 16, 64)],
     "cuda": [
         (1, 1, 32, 64),
         (1, 8, 512, 64),
@@ -31,6 +34,18 @@ CASES = {
 CALLS = 20
 LOOPS = 400
 SPIN_CYCLES = 10_000_000  # longer than one loop of calls
+
+
+class Empty(torch.autograd.Function):
+    """What torch takes to record any function written in Python."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.empty_like(q)
+
+    @staticmethod
+    def backward(ctx: Any, dout: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return dout, dout, dout
 
 
 def host_us(call: Callable[[], object], device: str) -> float:
@@ -58,7 +73,12 @@ def calls_of(shape: tuple[int, ...], device: str) -> dict[str, Callable[[], obje
         "sdpa": lambda: scaled_dot_product_attention(q, k, v),
     }
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-    for name, attend in (("", torch_attention.attention), ("sdpa ", scaled_dot_product_attention)):
+    ways: dict[str, Callable[..., Tensor]] = {
+        "": torch_attention.attention,
+        "sdpa ": scaled_dot_product_attention,
+        "empty ": Empty.apply,
+    }
+    for name, attend in ways.items():
         recorded = partial(attend, *leaves)
         calls[f"{name}recorded"] = recorded
         calls[f"{name}gradients"] = partial(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from flashbench.kernels.scoring import Scoring
+from flashbench.kernels.tensor_memory import new_like
 
 _AllGradients = tuple[Tensor, Tensor, Tensor]
 
@@ -28,22 +29,24 @@ def with_positive_scale(q: Tensor, scoring: Scoring) -> tuple[Tensor, Scoring]:
 def backward(
     kernels: Callable[..., Any], saved: Sequence[Tensor], dout: Tensor, scoring: Scoring
 ) -> _AllGradients:
-    """The gradients of q, k and v by `kernels(saved, dout, scoring)`, as in `kernel_call`."""
+    """The gradients of q, k and v by `kernels(saved, dout, scoring, layouts=...)`, as in
+    `kernel_call`."""
     q, k, v, out, lse = saved
     unseeing = max(-scoring.offset_of(q, k), 0) if scoring.causal else 0
     if q.numel() == 0 or k.numel() == 0 or unseeing >= q.shape[2]:
-        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        return new_like(q).zero_(), new_like(k).zero_(), new_like(v).zero_()
     if unseeing:
         seeing = slice(unseeing, None)
-        dq = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
+        dq = new_like(q).zero_()
         seen = (q[:, :, seeing], k, v, out[:, :, seeing], lse[:, :, seeing].contiguous())
         dq[:, :, seeing], dk, dv = backward(kernels, seen, dout[:, :, seeing], scoring)
         return dq, dk, dv
     positive, positive_scoring = with_positive_scale(q, scoring)
     inputs = (_readable(x) for x in (positive, k, v))
-    dq, dk, dv = kernels((*inputs, out, lse), _readable(dout), positive_scoring)
+    saved = (*inputs, out, lse)
+    dq, dk, dv = kernels(saved, _readable(dout), positive_scoring, layouts=(q, k, v))
     if positive is not q:
-        dq = -dq if scoring.scale_of(q) else torch.zeros_like(q)
+        dq = dq.neg_() if scoring.scale_of(q) else dq.zero_()
     return dq, dk, dv
 
 

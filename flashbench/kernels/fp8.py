@@ -138,7 +138,12 @@ def attention_e4m3(
     shape = (batch, heads, q_len, head_dim)
     with torch._C.DisableTorchFunction():
         inputs = [memory_of("an input", x) for x in tensors]
-        made, memory = new_output("the output", shape, quantized.dtype, q.device, inputs)
+        made, memory = new_output(
+            "the output",
+            lambda device: torch.empty(shape, dtype=quantized.dtype, device=device),
+            q.device,
+            inputs,
+        )
     if k.shape[2] == 0:
         return made.zero_()
     with torch.cuda.device(q.device):

@@ -14,7 +14,14 @@ from torch.autograd.function import FunctionCtx
 from flashbench.kernels import kernel_call
 from flashbench.kernels.kernel_call import Gradients
 from flashbench.kernels.scoring import Scoring
+from flashbench.kernels.supported import require_tensors
 from flashbench.kernels.tensor_memory import plain
+
+FlatScoring = tuple[bool, bool, float | None]  # the fields of Scoring
+
+_plain_gradients = kernel_call.C.plain_gradients
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
 
 NO_SECOND_DERIVATIVE = (
     "flashbench.attention has no second derivative; differentiate once, without create_graph, or "
@@ -41,15 +48,53 @@ def attention(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> Tensor:
     """Attention of checked tensors, recorded for the backward."""
     if torch._C._are_functorch_transforms_active():
         return _Transformed.apply(q, k, v, scoring)[0]  # type: ignore[no-untyped-call,no-any-return]
-    return _Attention.apply(q, k, v, scoring)  # type: ignore[no-untyped-call,no-any-return]
+    with torch.no_grad():
+        out, lse = _forward(q, k, v, scoring)
+    kept = out, lse, *_flat(scoring)
+    return _Attention.apply(q, k, v, kept)  # type: ignore[no-untyped-call,no-any-return]
 
 
 def backward(
-    tensors: Sequence[Tensor], dout: Tensor, scoring: Scoring, wanted: Sequence[bool]
+    tensors: Sequence[Tensor], dout: Tensor, scoring: FlatScoring, wanted: tuple[bool, ...]
 ) -> Gradients:
     """The gradients of q, k and v; tensors: q, k, v, the output and its log-sum-exp."""
+    if not _dispatch_modes() and not _function_modes():
+        found: Gradients | None = _plain_gradients(*tensors, dout, wanted, *scoring)
+        if found is not None:
+            return found
     dout = plain("the output's gradient", dout).resolve_neg()
-    return kernel_call.backward(tensors, dout, scoring, wanted)
+    _require_kept(tensors, dout)
+    return kernel_call.backward(tensors, dout, Scoring(*scoring), wanted[:3])
+
+
+def _forward(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> tuple[Tensor, Tensor]:
+    out, lse = kernel_call.forward(q, k, v, scoring, with_lse=True)
+    assert lse is not None
+    return out, lse
+
+
+def _flat(scoring: Scoring) -> FlatScoring:
+    scale = None if scoring.scale is None else float(scoring.scale)
+    return scoring.causal, scoring.bottom_right, scale
+
+
+def _require_kept(tensors: Sequence[Tensor], dout: Tensor) -> None:
+    """Raise TypeError or ValueError if hooks on saved tensors changed what attention kept, for the
+    output of which dout is the gradient."""
+    q, k, v, out, lse = tensors
+    require_tensors(q, k, v, enable_gqa=True)
+    for x, like, dtype in (
+        (out, dout, q.dtype),
+        (q, dout, q.dtype),
+        (lse, q[..., 0], torch.float32),
+    ):
+        if (x.shape, x.dtype, x.device) != (like.shape, dtype, like.device):
+            raise ValueError(
+                f"a hook on saved tensors gave back {x.dtype} {tuple(x.shape)} on {x.device}; "
+                f"flashbench.attention kept {dtype} {tuple(like.shape)} on {like.device}"
+            )
+    if not lse.is_contiguous():
+        raise ValueError("a hook on saved tensors changed the strides of the log-sum-exp")
 
 
 def _refuse_batches(*_: Any) -> None:
@@ -61,32 +106,37 @@ def _refuse_tangents(ctx: Any, *grad_inputs: Any) -> Any:
 
 
 class _Attention(torch.autograd.Function):
-    """Attention; keeps the log-sum-exp of each row for the backward.
+    """Records attention that is already computed, `kept`: the output, each row's log-sum-exp and
+    the scoring.
 
-    Defines no setup_context: with one, torch binds a signature's arguments in every call, a quarter
-    of a tiny one.
+    A tuple, because torch takes an output that is an argument for a view of it. Defines no
+    setup_context: with one, torch binds a signature's arguments in every call.
     """
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> Tensor:
-        out, lse = kernel_call.forward(q, k, v, scoring, with_lse=True)
-        assert lse is not None
-        ctx.scoring = scoring
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, kept: tuple[Any, ...]) -> Tensor:
+        out: Tensor = kept[0]
+        ctx.scoring = kept[2:]
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.save_for_backward(q, k, v, out, kept[1])
         return out
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         if dout is None:  # nothing that is differentiated uses the output
             return None, None, None, None
-        wanted = ctx.needs_input_grad[:3]
+        inputs = ctx.saved_tensors, dout, ctx.scoring, ctx.needs_input_grad
         if torch.is_grad_enabled():  # create_graph: differentiating again has to be refused
-            inputs = (*ctx.saved_tensors, dout, ctx.scoring, wanted)
-            gradients = _Backward.apply(*inputs)  # type: ignore[no-untyped-call]
+            tensors, *rest = inputs
+            gradients = _Backward.apply(*tensors, *rest)  # type: ignore[no-untyped-call]
         else:
-            gradients = backward(ctx.saved_tensors, dout, ctx.scoring, wanted)
+            gradients = backward(*inputs)
         return (*gradients, None)
+
+
+# What csrc/tensor_call.h calls: Function.apply, less its Python for signatures of setup_context,
+# for keywords and for torch.func.
+record = super(torch.autograd.Function, _Attention).apply
 
 
 class _Transformed(torch.autograd.Function):
@@ -94,14 +144,13 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, scoring: Scoring) -> tuple[Tensor, Tensor]:
-        out, lse = kernel_call.forward(q, k, v, scoring, with_lse=True)
-        assert lse is not None
-        return out, lse
+        return _forward(q, k, v, scoring)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        q, k, v, ctx.scoring = inputs
+        q, k, v, scoring = inputs
         out, lse = output
+        ctx.scoring = _flat(scoring)
         ctx.mark_non_differentiable(lse)
         ctx.set_materialize_grads(False)  # no zeros for lse
         ctx.save_for_backward(q, k, v, out, lse)

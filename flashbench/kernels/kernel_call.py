@@ -4,8 +4,9 @@ The tensors are plain and fit together (`torch_attention` has checked that); her
 address and strides, checked against its storage, and outputs are made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,7 +14,14 @@ from torch import Tensor
 from flashbench.extension import load
 from flashbench.kernels import cuda_gradients
 from flashbench.kernels.scoring import Scoring
-from flashbench.kernels.tensor_memory import Memory, memory_of, plain, require_apart, require_new
+from flashbench.kernels.tensor_memory import (
+    Memory,
+    memory_of,
+    new_like,
+    plain,
+    require_apart,
+    require_new,
+)
 
 C = load()
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -30,10 +38,10 @@ def forward(
     if with_lse and q.is_cuda:
         q, scoring = cuda_gradients.with_positive_scale(q, scoring)
     inputs = [memory_of("q", q), memory_of("k", k), memory_of("v", v)]
-    out, of_out = new_output("the output", q.shape, q.dtype, q.device, inputs)
+    out, of_out = new_output("the output", partial(new_like, q), q.device, inputs)
     lse, address_of_lse = None, 0
     if with_lse:
-        lse, of_lse = new_output("the log-sum-exp", q.shape[:3], torch.float32, q.device, inputs)
+        lse, of_lse = new_output("the log-sum-exp", partial(_new_lse, q), q.device, inputs)
         address_of_lse = of_lse[0]
     addresses, strides = _split([*inputs, of_out])
     _call("attention", q, *addresses, address_of_lse, _shape(q, k), *strides, *scoring.of(q, k))
@@ -55,8 +63,13 @@ def backward(
 
 
 def _backward(
-    saved: Sequence[Tensor], dout: Tensor, scoring: Scoring, wanted: Sequence[bool] = _ALL
+    saved: Sequence[Tensor],
+    dout: Tensor,
+    scoring: Scoring,
+    wanted: Sequence[bool] = _ALL,
+    layouts: Sequence[Tensor] | None = None,
 ) -> Gradients:
+    """layouts: tensors that the gradients are laid out like, if not q, k and v."""
     q, k, v, out, lse = saved
     names = ("q", "k", "v", "the output", "its gradient")
     inputs = [memory_of(name, x) for name, x in zip(names, (q, k, v, out, dout), strict=True)]
@@ -64,12 +77,12 @@ def _backward(
     addresses, strides = _split(inputs)
     addresses.insert(4, of_lse[0])
     gradients: list[Tensor | None] = []
-    for name, x, want in zip(names, (q, k, v), wanted, strict=False):
+    for name, x, want in zip(names, layouts or (q, k, v), wanted, strict=False):
         gradient, memory = None, _NOWHERE
         if want:
             others = (*inputs, of_lse)
             gradient, memory = new_output(
-                f"the gradient of {name}", x.shape, x.dtype, x.device, others
+                f"the gradient of {name}", partial(new_like, x), x.device, others
             )
         gradients.append(gradient)
         addresses.append(memory[0])
@@ -92,20 +105,25 @@ def _shape(q: Tensor, k: Tensor) -> tuple[int, ...]:
     return batch, heads, k.shape[1], q_len, k.shape[2], head_dim
 
 
+def _new_lse(q: Tensor, device: torch.device) -> Tensor:
+    return torch.empty(q.shape[:3], dtype=torch.float32, device=device)
+
+
 def new_output(
     name: str,
-    shape: Sequence[int],
-    dtype: torch.dtype,
+    make: Callable[[torch.device], Tensor],
     device: torch.device,
     others: Sequence[Memory],
 ) -> tuple[Tensor, Memory]:
-    """A new tensor, and its memory: apart from that of the others, which only a torch mode could
-    share."""
-    made = torch.empty(shape, dtype=dtype, device=device)
+    """The new tensor make(device), and its memory: apart from that of the others, which only a
+    torch mode could share."""
+    made = make(device)
     if not _dispatch_modes() and not _function_modes():
         return made, memory_of(name, made)
     out = plain(name, made)
-    require_new(name, out, tuple(shape), dtype, device)
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        expected = make(torch.device("meta"))
+    require_new(name, out, expected, device)
     memory = memory_of(name, out)
     require_apart(memory, others)
     return made, memory

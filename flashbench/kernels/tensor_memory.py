@@ -84,22 +84,35 @@ def _judged_memory(name: str, x: Tensor) -> Memory:
     return address, strides, begin, begin + held
 
 
-def require_new(
-    name: str, out: Tensor, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
-) -> None:
-    """Require that a tensor newly made by torch is contiguous and as requested.
+def new_like(x: Tensor, device: torch.device | str | None = None) -> Tensor:
+    """An uninitialised tensor of x's shape and dtype, on x's device unless another is given.
+
+    Dense in x's order of dimensions if that keeps head vectors contiguous, else contiguous: so are
+    SDPA's outputs and gradients on a GPU, and views of projections get no copy on their way back.
+    csrc/plain_problem.h has the same.
+    """
+    if x.stride(-1) == 1:
+        return torch.empty_like(x, device=device)
+    return torch.empty_like(x, memory_format=torch.contiguous_format, device=device)
+
+
+def require_new(name: str, out: Tensor, expected: Tensor, device: torch.device) -> None:
+    """Require that a tensor newly made by torch is like `expected` (on the meta device).
 
     Raises ValueError: a torch mode made something else.
     """
     asked = (
-        ("shape", tuple(out.shape), shape),
-        ("dtype", out.dtype, dtype),
+        ("shape", tuple(out.shape), tuple(expected.shape)),
+        ("dtype", out.dtype, expected.dtype),
         ("device", out.device, device),
         ("layout", out.layout, torch.strided),
     )
     wrong = [f"{what} {got} for {wanted}" for what, got, wanted in asked if got != wanted]
-    if not wrong and not Tensor.is_contiguous(out):
-        wrong = [f"strides {Tensor.stride(out)} for contiguous ones"]
+    if not wrong:
+        strides = Tensor.stride(out), Tensor.stride(expected)
+        each = zip(out.shape, *strides, strict=True)
+        if out.numel() and any(size > 1 and found != right for size, found, right in each):
+            wrong = ["strides {} for {}".format(*strides)]
     if not wrong and (Tensor.is_neg(out) or Tensor.is_conj(out)):
         wrong = ["a lazily negated view"]
     if wrong:

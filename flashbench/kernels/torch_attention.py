@@ -34,17 +34,22 @@ from flashbench.kernels.tensor_memory import plain
 if TYPE_CHECKING:
     from flashbench.kernels.masks import CausalMask
 
-_C.bind_torch(
-    Tensor,
-    torch.UntypedStorage,
-    torch.empty_like,
-    torch.contiguous_format,
-    torch.get_num_threads,
-    torch.is_grad_enabled,
-    MIN_HEAD_DIM,
-    MAX_HEAD_DIM,
-    HEAD_DIM_STEP,
-)
+_PARTS_OF_TORCH = {
+    "Tensor": Tensor,
+    "UntypedStorage": torch.UntypedStorage,
+    "empty_like": torch.empty_like,
+    "contiguous_format": torch.contiguous_format,
+    "float32": torch.float32,
+    "get_num_threads": torch.get_num_threads,
+    "is_grad_enabled": torch.is_grad_enabled,
+    "are_deterministic_algorithms_enabled": torch._C._get_deterministic_algorithms,
+    "are_transforms_active": torch._C._are_functorch_transforms_active,
+    "record": gradients.record,
+    "min_head_dim": MIN_HEAD_DIM,
+    "max_head_dim": MAX_HEAD_DIM,
+    "head_dim_step": HEAD_DIM_STEP,
+}
+_C.bind_torch(**_PARTS_OF_TORCH)
 _plain_attention = _C.plain_attention
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
@@ -103,7 +108,9 @@ def attention(
         with torch._C.DisableTorchFunction():
             return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
     if _autocasts_anywhere():
-        return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
+        if not type(q) is type(k) is type(v) is Tensor:
+            return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
+        q, k, v = _autocast(q, k, v)
     if attn_mask is None:
         out: Tensor | None = _plain_attention(q, k, v, is_causal, False, scale, enable_gqa)
     elif isinstance(q, Tensor) and isinstance(k, Tensor):
@@ -180,7 +187,7 @@ def _as_operator(
     mask = alignment(attn_mask, is_causal, q, k)
     scale = None if scale is None else float(scale)
     with_lse = gradients.are_wanted(q, k, v)
-    out: Tensor = torch_operators.operator(q, k, v, *mask, scale, enable_gqa, with_lse)[0]
+    out: Tensor = torch_operators.operator(q, k, v, enable_gqa, with_lse, *mask, scale)[0]
     return out
 
 

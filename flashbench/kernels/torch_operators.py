@@ -19,6 +19,7 @@ from flashbench.kernels import kernel_call
 from flashbench.kernels.gradients import NO_SECOND_DERIVATIVE, backward
 from flashbench.kernels.scoring import Scoring
 from flashbench.kernels.supported import require_tensors
+from flashbench.kernels.tensor_memory import new_like
 
 
 @torch.library.custom_op("flashbench::attention", mutates_args=())
@@ -26,24 +27,29 @@ def operator(
     q: Tensor,
     k: Tensor,
     v: Tensor,
+    enable_gqa: bool,
+    with_lse: bool,
     causal: bool,
     bottom_right: bool,
     scale: float | None,
-    enable_gqa: bool,
-    with_lse: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The output, and the log-sum-exp of each row (without elements unless asked for)."""
+    """The output, and the log-sum-exp of each row (without elements unless asked for).
+
+    torch keeps compiled graphs on disk, by operators' names and arguments: a
+    change of what an operator returns needs another of either, or graphs from before it fail.
+    """
     require_tensors(q, k, v, enable_gqa)
     out, lse = kernel_call.forward(q, k, v, Scoring(causal, bottom_right, scale), with_lse=with_lse)
     return out, torch.empty(0, device=q.device) if lse is None else lse
 
 
 @operator.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *scoring_and: Any) -> tuple[Tensor, Tensor]:
-    *_, enable_gqa, with_lse = scoring_and
+def _(
+    q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool, with_lse: bool, *_: Any
+) -> tuple[Tensor, Tensor]:
     require_tensors(q, k, v, enable_gqa)
     shape = q.shape[:3] if with_lse else (0,)
-    return q.new_empty(q.shape), q.new_empty(shape, dtype=torch.float32)
+    return new_like(q), q.new_empty(shape, dtype=torch.float32)
 
 
 @register_flop_formula(torch.ops.flashbench.attention)
@@ -61,22 +67,23 @@ def backward_operator(
     out: Tensor,
     lse: Tensor,
     dout: Tensor,
-    wanted: Sequence[bool],
     causal: bool,
     bottom_right: bool,
     scale: float | None,
+    wanted: Sequence[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v (without elements those that are not wanted)."""
-    scoring = Scoring(causal, bottom_right, scale)
-    found = backward((q, k, v, out, lse), dout, scoring, wanted)
+    scoring = causal, bottom_right, scale
+    found = backward((q, k, v, out, lse), dout, scoring, tuple(wanted))
     dq, dk, dv = (q.new_empty(0) if x is None else x for x in found)
     return dq, dk, dv
 
 
 @backward_operator.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *out_lse_dout_wanted: Any) -> tuple[Tensor, Tensor, Tensor]:
-    each = zip((q, k, v), out_lse_dout_wanted[3], strict=True)
-    dq, dk, dv = (x.new_empty(x.shape if want else 0) for x, want in each)
+def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    *_, wanted = rest
+    each = zip((q, k, v), wanted, strict=True)
+    dq, dk, dv = (new_like(x) if want else x.new_empty(0) for x, want in each)
     return dq, dk, dv
 
 
@@ -87,13 +94,13 @@ def _(q: torch.Size, k: torch.Size, v: torch.Size, *out_lse_dout: Any, **__: Any
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, *ctx.scoring, _, _ = inputs
+    q, k, v, _, _, *ctx.scoring = inputs
     ctx.save_for_backward(q, k, v, *output)
 
 
 def _operator_backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     wanted = ctx.needs_input_grad[:3]
-    found = backward_operator(*ctx.saved_tensors, dout, wanted, *ctx.scoring)
+    found = backward_operator(*ctx.saved_tensors, dout, *ctx.scoring, wanted)
     gradients = (x if want else None for x, want in zip(found, wanted, strict=True))
     return (*gradients, *[None] * 5)
 

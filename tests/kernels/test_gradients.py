@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from backward_truth import of_sdpa, ours
-from torch import Tensor
+from torch import Tensor, library
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
@@ -138,7 +138,7 @@ def test_no_second_derivative(inputs: Inputs) -> None:
     _assert_same(found, ours(q, k, v, dout, True))
     with pytest.raises(RuntimeError, match=r"flashbench\.attention has no second derivative"):
         torch.autograd.grad(found[0].sum(), q)
-    out = torch_operators.operator(q, k, v, True, False, None, True, True)[0]
+    out = torch_operators.operator(q, k, v, True, True, True, False, None)[0]
     found = torch.autograd.grad(out, (q, k, v), dout, create_graph=True)
     with pytest.raises(RuntimeError, match=r"flashbench\.attention has no second derivative"):
         torch.autograd.grad(found[1].sum(), k)
@@ -221,11 +221,12 @@ def test_compiling_refuses_by_name(fresh_dynamo: None) -> None:
 def test_the_operators_keep_torchs_contract(inputs: Inputs) -> None:
     """torch's own check of custom operators: schema, fake tensors, autograd, dynamic shapes."""
     q, k, v, dout = inputs
-    torch.library.opcheck(torch_operators.operator, (q, k, v, True, True, 0.2, True, True))
+    library.opcheck(torch_operators.operator, (q, k, v, True, True, True, True, 0.2))
     with torch.no_grad():
-        out, lse = torch_operators.operator(q, k, v, True, False, None, True, True)
-    tensors = (*(x.detach() for x in (q, k, v, out, lse, dout)), (True, False, True))
-    torch.library.opcheck(torch_operators.backward_operator, (*tensors, True, False, None))
+        out, lse = torch_operators.operator(q, k, v, True, True, True, False, None)
+    tensors = (x.detach() for x in (q, k, v, out, lse, dout))
+    arguments = (*tensors, True, False, None, (True, False, True))
+    library.opcheck(torch_operators.backward_operator, arguments)
 
 
 def test_operations_are_counted_as_of_sdpa(inputs: Inputs, fresh_dynamo: None) -> None:
