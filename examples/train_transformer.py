@@ -7,7 +7,9 @@
 The text is this repository's LICENSE, byte by byte. Both models take each step in turn, on the same
 batch. Printed are the losses of about ten steps side by side, the largest difference of all steps
 and, after 30 steps or more, the tokens a second of each and their ratio, with 95 % intervals by a
-bootstrap over the steps after the tenth. `--save FILE` writes all losses and the rates as JSON.
+bootstrap over the steps after the tenth. `--control again` trains a third model, with SDPA's
+again: its losses differ from SDPA's by what differs from run to run, with `--control math` by the
+roundings of SDPA's MATH backend. `--save FILE` writes all losses and the rates as JSON.
 """
 
 import argparse
@@ -19,15 +21,27 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from flashbench import attention
+from flashbench.extension import build_info
+from flashbench.machine import cpu_name
 
 TEXT = Path(__file__).parent.parent / "LICENSE"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 WARM_UP, BLOCK, LEAST_FOR_RATES = 10, 5, 30  # steps
 Attend = Callable[..., Tensor]
 ATTENTIONS: dict[str, Attend] = {"ours": attention, "sdpa": scaled_dot_product_attention}
+
+
+def math_backend(*qkv: Tensor, is_causal: bool) -> Tensor:
+    """SDPA by operations of torch, whose roundings differ from those of its other backends."""
+    with sdpa_kernel(SDPBackend.MATH):
+        return scaled_dot_product_attention(*qkv, is_causal=is_causal)
+
+
+CONTROLS: dict[str, Attend] = {"again": scaled_dot_product_attention, "math": math_backend}
 
 
 class Block(nn.Module):
@@ -101,7 +115,10 @@ def batches(sizes: argparse.Namespace) -> Iterator[Tensor]:
 
 def train(sizes: argparse.Namespace) -> dict[str, Training]:
     """Train with each attention, a step of one after a step of the other."""
-    trainings = {name: Training(sizes, attend) for name, attend in ATTENTIONS.items()}
+    attentions = dict(ATTENTIONS)
+    if sizes.control:
+        attentions[f"sdpa {sizes.control}"] = CONTROLS[sizes.control]
+    trainings = {name: Training(sizes, attend) for name, attend in attentions.items()}
     for step, tokens in enumerate(batches(sizes)):
         for training in trainings.values():
             training.step(tokens)
@@ -111,9 +128,9 @@ def train(sizes: argparse.Namespace) -> dict[str, Training]:
     return trainings
 
 
-def largest_difference(ours: list[float], sdpa: list[float]) -> tuple[int, float]:
+def largest_difference(losses: list[float], sdpa: list[float]) -> tuple[int, float]:
     """The step whose losses differ most, and by how much, as a part of SDPA's."""
-    parts = [abs(a - b) / b for a, b in zip(ours, sdpa, strict=True)]
+    parts = [abs(a - b) / b for a, b in zip(losses, sdpa, strict=True)]
     step = int(np.argmax(parts))
     return step, parts[step]
 
@@ -134,15 +151,29 @@ def interval(seconds: list[np.ndarray], statistic: Callable[..., float]) -> tupl
 def rates(
     sizes: argparse.Namespace, trainings: dict[str, Training]
 ) -> dict[str, tuple[float, ...]]:
-    """Tokens a second of each, from the median step, and ours over sdpa's, with 95 % intervals."""
+    """Tokens a second of each, from the median step, and those of the others over sdpa's, with 95 %
+    intervals."""
     tokens = sizes.batch * sizes.length
     seconds = {name: np.array(x.seconds[WARM_UP:]) for name, x in trainings.items()}
     found = {
         name: interval([times], lambda x: tokens / np.median(x)) for name, times in seconds.items()
     }
-    both = [seconds["ours"], seconds["sdpa"]]
-    found["ratio"] = interval(both, lambda ours, sdpa: np.median(sdpa) / np.median(ours))
+    for name in names_beside_sdpa(trainings):
+        both = [seconds[name], seconds["sdpa"]]
+        found[f"{name} / sdpa"] = interval(both, lambda x, sdpa: np.median(sdpa) / np.median(x))
     return found
+
+
+def names_beside_sdpa(trainings: dict[str, Training]) -> list[str]:
+    """Ours and, if it was trained, the control."""
+    return [name for name in trainings if name != "sdpa"]
+
+
+def machine(sizes: argparse.Namespace) -> str:
+    """The GPU's name, or how many threads compute on what CPU."""
+    if sizes.device != "cpu":
+        return torch.cuda.get_device_name(sizes.device)
+    return f"{cpu_name()}, {torch.get_num_threads()} threads"
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -154,6 +185,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--dtype", default="fp32", choices=DTYPES, help="of weights; default fp32")
     modes = ("default", "reduce-overhead")
     parser.add_argument("--compile", choices=modes, help="by torch.compile, in this mode")
+    parser.add_argument("--control", choices=CONTROLS, help="train with SDPA twice")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write losses and rates as JSON")
     for name, default in (
         ("steps", 100),
@@ -172,21 +204,25 @@ def main() -> None:
     sizes = arguments()
     trainings = train(sizes)
     losses = {name: x.losses for name, x in trainings.items()}
-    step, part = largest_difference(losses["ours"], losses["sdpa"])
-    print(f"the losses differ by at most {part:.2g} of sdpa's, at step {step} of {sizes.steps}")
+    differences = {}
+    for name in names_beside_sdpa(trainings):
+        step, part = differences[name] = largest_difference(losses[name], losses["sdpa"])
+        print(f"{name}: losses differ by at most {part:.2g} of sdpa's, at step {step}")
     found = rates(sizes, trainings) if sizes.steps >= LEAST_FOR_RATES else {}
-    for name in ATTENTIONS if found else ():
+    for name in trainings if found else ():
         rate, low, high = found[name]
         print(f"{name}: {rate:.0f} [{low:.0f}, {high:.0f}] tokens a second")
-    if found:
-        ratio, low, high = found["ratio"]
-        print(f"ours takes {ratio:.3f} [{low:.3f}, {high:.3f}] steps in the time of one with sdpa")
-    else:
+    for name in names_beside_sdpa(trainings) if found else ():
+        ratio, low, high = found[f"{name} / sdpa"]
+        print(f"{name}: {ratio:.3f} [{low:.3f}, {high:.3f}] steps in the time of one with sdpa")
+    if not found:
         print(f"tokens a second need --steps {LEAST_FOR_RATES} or more")
     if sizes.save:
         given = {name: value for name, value in vars(sizes).items() if name != "save"}
-        saved = {"torch": torch.__version__, **given, "losses": losses, "rates": found}
-        sizes.save.write_text(json.dumps(saved, indent=1) + "\n")
+        saved = {"commit": build_info().commit, "torch": torch.__version__}
+        saved |= {"machine": machine(sizes), **given}
+        saved |= {"losses": losses, "differences": differences, "rates": found}
+        sizes.save.write_text(json.dumps(saved) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Regenerate the tables in docs.
 
 `<!-- table: ARGUMENTS -->` is `flashbench show ARGUMENTS`, `<!-- targets: FILE -->` is
-`experiments/cpu_targets.py --from FILE`, and `<!-- means: ARGUMENTS, ARGUMENTS -->` one line with
+`experiments/cpu_targets.py --from FILE`, `<!-- training: FILES -->` is
+`scripts/training_table.py FILES`, and `<!-- means: ARGUMENTS, ARGUMENTS -->` one line with
 the geometric mean of each `flashbench show ARGUMENTS`. "up to N TFLOP/s in DTYPE on an NVIDIA
 H200" is the highest rate of flashbench in results/h200.json.
 """
@@ -13,9 +14,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXTS = ["README.md", "docs/results.md", "docs/lab/cuda-kernels.md", "docs/lab/cpu-kernels.md"]
+TEXTS = [
+    "README.md",
+    "docs/results.md",
+    "docs/training.md",
+    "docs/lab/cuda-kernels.md",
+    "docs/lab/cpu-kernels.md",
+]
 _TABLE = re.compile(
-    r"(<!-- (table|targets|means): ([^>]+) -->\n).*?(<!-- end of table -->)", re.DOTALL
+    r"(<!-- (table|targets|training|means): ([^>]+) -->\n).*?(<!-- end of table -->)", re.DOTALL
 )
 BEST = re.compile(r"up to \d+ TFLOP/s in \w+ on an NVIDIA H200")
 
@@ -26,6 +33,8 @@ def rendered(match: re.Match[str]) -> str:
         text = printed("-m", "flashbench", "show", *arguments.split(), "--format", "markdown")
     elif kind == "means":
         text = means([part.split() for part in arguments.split(",")])
+    elif kind == "training":
+        text = printed("scripts/training_table.py", *arguments.split())
     else:
         text = printed("experiments/cpu_targets.py", "--from", *arguments.split())
     return f"{before}\n{text.strip()}\n\n{after}"

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import training_table
+
+from flashbench.extension import build_info
 
 EXAMPLE = Path(__file__).parent.parent / "examples/train_transformer.py"
 
@@ -57,7 +61,7 @@ def test_few_steps_have_no_rate(
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     first, difference, last = capsys.readouterr().out.splitlines()
     assert first.startswith("step    0  loss: ours")
-    assert difference.startswith("the losses differ by at most ")
+    assert difference.startswith("ours: losses differ by at most ")
     assert last == "tokens a second need --steps 30 or more"
 
 
@@ -76,6 +80,51 @@ def test_losses_and_rates_are_saved(
     rate, low, high = saved["rates"]["ours"]
     assert f"ours: {rate:.0f} [{low:.0f}, {high:.0f}] tokens a second" in out
     assert all(low <= rate <= high for rate, low, high in saved["rates"].values())
+    assert saved["rates"].keys() == {"ours", "sdpa", "ours / sdpa"}
+    assert (saved["commit"], saved["torch"]) == (build_info().commit, torch.__version__)
+
+
+@pytest.mark.parametrize("control", ["again", "math"])
+def test_the_control(
+    control: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """--control trains with SDPA a second time, and tells its losses and rate as it does ours."""
+    file, name = tmp_path / "training.json", f"sdpa {control}"
+    sizes = ["--steps", "30", "--width", "64", "--length", "8", "--batch", "1", "--layers", "1"]
+    monkeypatch.setattr(
+        "sys.argv", [*sys.argv[:1], *sizes, "--control", control, "--save", str(file)]
+    )
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    saved, out = json.loads(file.read_text()), capsys.readouterr().out
+    assert saved["losses"].keys() == saved["rates"].keys() - {"ours / sdpa", f"{name} / sdpa"}
+    step, part = saved["differences"][name]
+    assert f"{name}: losses differ by at most {part:.2g} of sdpa's, at step {step}\n" in out
+    assert f"{name}: {saved['rates'][name][0]:.0f} [" in out
+    assert part < 1e-5  # fp32
+    if control == "again":
+        assert (
+            saved["losses"][name] == saved["losses"]["sdpa"]
+        )  # a CPU has the same bits every time
+
+
+def test_the_table_of_saved_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row of docs/training.md has the options, both differences, rates and ratios of a file."""
+    run: dict[str, object] = {**vars(training_table.train_transformer.arguments([])), "steps": 60}
+    run |= {"commit": "0123456789abcdef", "torch": "2.13.0", "machine": "A GPU", "control": "again"}
+    run |= {"save": None, "differences": {"ours": [3, 2.1e-7], "sdpa again": [0, 0.0]}}
+    rates = {"ours": [2000.4, 1900, 2100], "sdpa": [1000.0, 990, 1010]}
+    ratios = {"ours / sdpa": [2.0, 1.9, 2.1], "sdpa again / sdpa": [1.0, 0.99, 1.01]}
+    (tmp_path / "run.json").write_text(json.dumps(run | {"rates": rates | ratios}, default=str))
+    training_table.main([str(tmp_path / "run.json")])
+    title, _, _, _, row = capsys.readouterr().out.splitlines()[:5]
+    assert title == "A GPU, torch 2.13.0, flashbench at 0123456789ab; control: `--control again`"
+    assert row == (
+        "| `--steps 60` | 2.1e-07 | 0 | 2000 \\[1900, 2100] | 1000 \\[990, 1010] | "
+        "2.000 \\[1.900, 2.100] | 1.000 \\[0.990, 1.010] |"
+    )
 
 
 def test_the_largest_difference() -> None:
