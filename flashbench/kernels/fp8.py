@@ -7,6 +7,7 @@ automatically.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -138,12 +139,8 @@ def attention_e4m3(
     shape = (batch, heads, q_len, head_dim)
     with torch._C.DisableTorchFunction():
         inputs = [memory_of("an input", x) for x in tensors]
-        made, memory = new_output(
-            "the output",
-            lambda device: torch.empty(shape, dtype=quantized.dtype, device=device),
-            q.device,
-            inputs,
-        )
+        make = partial(torch.empty, shape, dtype=quantized.dtype)
+        made, memory = new_output("the output", make, q.device, inputs)
     if k.shape[2] == 0:
         return made.zero_()
     with torch.cuda.device(q.device):

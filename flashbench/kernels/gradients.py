@@ -21,7 +21,7 @@ FlatScoring = tuple[bool, bool, float | None]  # the fields of Scoring
 
 _plain_gradients = kernel_call.C.plain_gradients
 _dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
+_has_function_mode = torch._C._is_torch_function_mode_enabled
 
 NO_SECOND_DERIVATIVE = (
     "flashbench.attention has no second derivative; differentiate once, without create_graph, or "
@@ -58,7 +58,10 @@ def backward(
     tensors: Sequence[Tensor], dout: Tensor, scoring: FlatScoring, wanted: tuple[bool, ...]
 ) -> Gradients:
     """The gradients of q, k and v; tensors: q, k, v, the output and its log-sum-exp."""
-    if not _dispatch_modes() and not _function_modes():
+    if _has_function_mode():
+        with torch._C.DisableTorchFunction():
+            return backward(tensors, dout, scoring, wanted)
+    if not _dispatch_modes():
         found: Gradients | None = _plain_gradients(*tensors, dout, wanted, *scoring)
         if found is not None:
             return found

@@ -16,8 +16,8 @@ from flashbench.kernels import cuda_gradients
 from flashbench.kernels.scoring import Scoring
 from flashbench.kernels.tensor_memory import (
     Memory,
+    layout_of,
     memory_of,
-    new_like,
     plain,
     require_apart,
     require_new,
@@ -38,10 +38,11 @@ def forward(
     if with_lse and q.is_cuda:
         q, scoring = cuda_gradients.with_positive_scale(q, scoring)
     inputs = [memory_of("q", q), memory_of("k", k), memory_of("v", v)]
-    out, of_out = new_output("the output", partial(new_like, q), q.device, inputs)
+    out, of_out = _new_like("the output", q, inputs)
     lse, address_of_lse = None, 0
     if with_lse:
-        lse, of_lse = new_output("the log-sum-exp", partial(_new_lse, q), q.device, inputs)
+        make = partial(torch.empty, q.shape[:3], dtype=torch.float32)
+        lse, of_lse = new_output("the log-sum-exp", make, q.device, inputs)
         address_of_lse = of_lse[0]
     addresses, strides = _split([*inputs, of_out])
     _call("attention", q, *addresses, address_of_lse, _shape(q, k), *strides, *scoring.of(q, k))
@@ -81,9 +82,7 @@ def _backward(
         gradient, memory = None, _NOWHERE
         if want:
             others = (*inputs, of_lse)
-            gradient, memory = new_output(
-                f"the gradient of {name}", partial(new_like, x), x.device, others
-            )
+            gradient, memory = _new_like(f"the gradient of {name}", x, others)
         gradients.append(gradient)
         addresses.append(memory[0])
         strides.append(memory[1])
@@ -105,24 +104,29 @@ def _shape(q: Tensor, k: Tensor) -> tuple[int, ...]:
     return batch, heads, k.shape[1], q_len, k.shape[2], head_dim
 
 
-def _new_lse(q: Tensor, device: torch.device) -> Tensor:
-    return torch.empty(q.shape[:3], dtype=torch.float32, device=device)
+def _new_like(name: str, x: Tensor, others: Sequence[Memory]) -> tuple[Tensor, Memory]:
+    make = partial(torch.empty_like, x, memory_format=layout_of(x))
+    return new_output(name, make, x.device, others)
 
 
 def new_output(
     name: str,
-    make: Callable[[torch.device], Tensor],
+    make: Callable[..., Tensor],
     device: torch.device,
     others: Sequence[Memory],
 ) -> tuple[Tensor, Memory]:
-    """The new tensor make(device), and its memory: apart from that of the others, which only a
-    torch mode could share."""
-    made = make(device)
+    """The new tensor make(device=device), and its memory: apart from that of the others, which
+    only a torch mode could share.
+
+    make: a function of torch, maybe with arguments bound. torch.compile, where it runs this outside
+    a graph, follows calls of Python functions, and must not where modes are disabled.
+    """
+    made = make(device=device)
     if not _dispatch_modes() and not _function_modes():
         return made, memory_of(name, made)
     out = plain(name, made)
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-        expected = make(torch.device("meta"))
+        expected = make(device="meta")
     require_new(name, out, expected, device)
     memory = memory_of(name, out)
     require_apart(memory, others)

@@ -84,16 +84,19 @@ def _judged_memory(name: str, x: Tensor) -> Memory:
     return address, strides, begin, begin + held
 
 
-def new_like(x: Tensor, device: torch.device | str | None = None) -> Tensor:
-    """An uninitialised tensor of x's shape and dtype, on x's device unless another is given.
+def layout_of(x: Tensor) -> torch.memory_format:
+    """The memory format of what is computed for x.
 
     Dense in x's order of dimensions if that keeps head vectors contiguous, else contiguous: so are
     SDPA's outputs and gradients on a GPU, and views of projections get no copy on their way back.
     csrc/plain_problem.h has the same.
     """
-    if x.stride(-1) == 1:
-        return torch.empty_like(x, device=device)
-    return torch.empty_like(x, memory_format=torch.contiguous_format, device=device)
+    return torch.preserve_format if x.stride(-1) == 1 else torch.contiguous_format
+
+
+def new_like(x: Tensor) -> Tensor:
+    """An uninitialised tensor of x's shape, dtype and device in the layout for x."""
+    return torch.empty_like(x, memory_format=layout_of(x))
 
 
 def require_new(name: str, out: Tensor, expected: Tensor, device: torch.device) -> None:

@@ -52,7 +52,7 @@ _PARTS_OF_TORCH = {
 _C.bind_torch(**_PARTS_OF_TORCH)
 _plain_attention = _C.plain_attention
 _dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
+_has_function_mode = torch._C._is_torch_function_mode_enabled
 _trace_of_jit = torch._C._get_tracing_state
 _is_compiling = torch.compiler.is_dynamo_compiling
 _autocasts_anywhere = torch._C._is_any_autocast_enabled
@@ -97,7 +97,7 @@ def attention(
     if (
         forward_ad._current_level >= 0
         or _dispatch_modes() > 0
-        or _function_modes() > 0
+        or _has_function_mode()
         or _trace_of_jit() is not None
     ):
         # A torch mode may change what torch's functions return.
@@ -106,6 +106,10 @@ def attention(
             return _as_operator(q, k, v, attn_mask, is_causal, scale, enable_gqa)
         # As in SDPA, modes see no torch function inside; dispatch modes see the output created.
         with torch._C.DisableTorchFunction():
+            if forward_ad._current_level < 0 and not _dispatch_modes():
+                return attention(
+                    q, k, v, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+                )
             return _checked_attention(q, k, v, attn_mask, is_causal, scale, enable_gqa)
     if _autocasts_anywhere():
         if not type(q) is type(k) is type(v) is Tensor:

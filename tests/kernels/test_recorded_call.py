@@ -193,6 +193,18 @@ def test_a_mode_sees_the_gradients_made() -> None:
     assert sum("empty_like" in name for name in mode.seen) == 3
 
 
+def test_a_default_device_costs_no_way_through_python() -> None:
+    """A mode of torch's functions, which torch.set_default_device is, sees nothing inside."""
+    inputs = tensors()
+    expected = both_passes(*inputs)
+    torch.set_default_device("meta")
+    try:
+        with only_short():
+            assert_same(both_passes(*inputs), expected)
+    finally:
+        torch.set_default_device(None)
+
+
 def test_a_gradient_changed_by_a_function_of_torch_is_not_written() -> None:
     """Something else than asked for in the place of a gradient is left to Python."""
     inputs = tensors()
