@@ -44,7 +44,7 @@ LAYOUTS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
 
 
 def strides_in_order(shape: Sequence[int], outer_first: Sequence[int]) -> tuple[int, ...]:
-    """Of a tensor without gaps whose dimensions have this order in memory."""
+    """A gapless tensor's strides, its dimensions in this order in memory."""
     strides, step = [0] * len(shape), 1
     for dim in reversed(outer_first):
         strides[dim], step = step, step * shape[dim]

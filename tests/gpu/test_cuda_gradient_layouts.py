@@ -107,7 +107,7 @@ def test_a_gradient_of_stride_zero(dtype: torch.dtype) -> None:
 
 
 def test_only_wanted_gradients_are_given(dtype: torch.dtype) -> None:
-    """Of inputs that require none there is none."""
+    """An input that requires no gradient gets none."""
     *inputs, dout = tensors(64, dtype)
     expected = both_passes(*inputs, dout)
     for wanted in range(1, 8):

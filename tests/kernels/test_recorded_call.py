@@ -100,7 +100,7 @@ def test_a_gradient_of_stride_zero() -> None:
 
 
 def test_only_wanted_gradients_are_made() -> None:
-    """Of inputs that require none there is none, on the short way too."""
+    """An input that requires no gradient gets none, on the short way too."""
     *inputs, dout = tensors()
     expected = both_passes(*inputs, dout)
     for wanted in range(1, 8):
