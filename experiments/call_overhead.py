@@ -91,7 +91,7 @@ def calls_of(shape: tuple[int, ...], device: str) -> dict[str, Callable[[], obje
             0,
             (batch, heads, heads, length, length, head_dim),
             *(x.stride() for x in (q, k, v, out)),
-            *(head_dim**-0.5, False, 2, torch._C._cuda_getCurrentRawStream(q.device.index)),
+            *(head_dim**-0.5, False, 0, 2, torch._C._cuda_getCurrentRawStream(q.device.index)),
         )
         calls["launch"] = lambda: torch_attention._C.cuda_attention(*problem)
     return calls

@@ -138,8 +138,8 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
 
     def is_cast(x: Tensor) -> bool:
         floats = x.is_floating_point() and x.dtype != torch.float64
-        kind = x.device.type
-        return floats and torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+        kind = x.device.type  # Others are refused; torch 2.11 cannot ask in a graph which autocast.
+        return floats and kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind)
 
     return tuple(
         x.to(torch.get_autocast_dtype(x.device.type)) if is_cast(x) else x for x in tensors
