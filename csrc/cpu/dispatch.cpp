@@ -65,6 +65,8 @@ struct InstructionSet {
     const char* name;
     bool (*usable)();
     const Kernel* kernels[3];  // in the order of Dtype
+    // Whether it is faster here than those before it; null if it is wherever it is usable.
+    bool (*faster)() = nullptr;
 };
 
 // Slowest first.
@@ -75,7 +77,8 @@ const InstructionSet instruction_sets[] = {
     {"avx512", x86::has_avx512, FLASHBENCH_UNITS(avx512)},
 #endif
 #ifdef FLASHBENCH_CPU_AVX512BF16
-    {"avx512bf16", x86::has_avx512bf16, FLASHBENCH_BF16_UNIT(avx512bf16)},
+    {"avx512bf16", x86::has_avx512bf16, FLASHBENCH_BF16_UNIT(avx512bf16),
+     x86::has_fast_avx512bf16},
 #endif
 #ifdef FLASHBENCH_CPU_NEON
     {"neon", [] { return true; }, FLASHBENCH_UNITS(neon)},
@@ -97,6 +100,14 @@ const InstructionSet* find_usable(const std::string& name) {
     return nullptr;
 }
 
+const InstructionSet& fastest() {
+    const InstructionSet* found = instruction_sets;
+    for (const InstructionSet& isa : instruction_sets) {
+        if (isa.usable() && (!isa.faster || isa.faster())) found = &isa;
+    }
+    return *found;
+}
+
 // `what` says where the name came from.
 [[noreturn]] void refuse(const std::string& what, const std::string& name) {
     std::string message = what + ": no usable instruction set \"" + name + "\"; choose one of";
@@ -108,9 +119,8 @@ const InstructionSet& current() {
     const InstructionSet* isa = selected;
     if (isa) return *isa;
     const char* wanted = std::getenv(override_variable);
-    const std::string name = wanted && *wanted ? wanted : usable_isas().back();
-    isa = find_usable(name);
-    if (!isa) refuse(override_variable, name);
+    isa = wanted && *wanted ? find_usable(wanted) : &fastest();
+    if (!isa) refuse(override_variable, wanted);
     selected = isa;
     return *isa;
 }

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -155,7 +156,37 @@ def test_environment_chooses_the_instruction_set(python: Python) -> None:
     code = "from flashbench.extension import load; print(load().selected_isa())"
     for name in _C.usable_isas():
         assert python(code, FLASHBENCH_CPU_ISA=name).stdout.strip() == name
-    assert python(code, FLASHBENCH_CPU_ISA="").stdout.strip() == _C.usable_isas()[-1]
+    usable = [name for name in _C.usable_isas() if name != "avx512bf16" or not is_intel()]
+    assert python(code, FLASHBENCH_CPU_ISA="").stdout.strip() == usable[-1]
+
+
+def is_intel() -> bool:
+    """Whether this CPU multiplies fp32 faster than pairs of bf16, by vdpbf16ps."""
+    known = Path("/proc/cpuinfo")
+    return known.exists() and "GenuineIntel" in known.read_text()
+
+
+NO_TILES = """
+import ctypes
+
+class Stack(ctypes.Structure):
+    _fields_ = [("place", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+place = ctypes.create_string_buffer(4096)
+stack = Stack(ctypes.addressof(place), 0, 4096)  # Linux grants no tiles to one so small
+assert ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None) == 0
+from flashbench.extension import load
+print(load().selected_isa(), *load().usable_isas())
+"""
+
+
+@pytest.mark.skipif("amx" not in _C.usable_isas(), reason="this CPU has no AMX")
+def test_without_amx_bf16_is_multiplied_as_what_is_faster(python: Python) -> None:
+    """A process that is refused the tile registers multiplies bf16 as fp32 on an Intel CPU."""
+    chosen, *usable = python(NO_TILES, FLASHBENCH_CPU_ISA="").stdout.split()
+    assert "amx" not in usable
+    assert "avx512bf16" in usable
+    assert chosen == ("avx512" if is_intel() else "avx512bf16")
 
 
 def test_an_unusable_instruction_set_is_refused(python: Python) -> None:
