@@ -127,6 +127,7 @@ REASONS: dict[str, Evidence] = {
     "the CPU does not say what it is": lambda: (
         "model name" not in Path("/proc/cpuinfo").read_text()
     ),
+    "this CPU has no AMX": lambda: "amx_tile" not in Path("/proc/cpuinfo").read_text(),
     "one process does it all": lambda: len(os.sched_getaffinity(0)) < 2,
     "this torch has no exchange API": old_torch,
 }
