@@ -1,14 +1,17 @@
 """The float64 reference, and the rule that decides whether a result is right."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from masks import IDS, MASKS, for_reference, for_sdpa
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from flashbench.operations.attention import truth as reference
 from flashbench.operations.attention.operation import Causal
+from flashbench.operations.attention.truth_backward import attention_backward
 
 
 def _inputs(*shape: int, kv_heads: int | None = None, k_len: int | None = None, seed: int = 0):
@@ -28,6 +31,33 @@ def test_reference_is_softmax_attention(causal: Causal, lengths: tuple[int, int]
     )
     found = reference.attention(q, k, v, **for_reference(causal))
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+class _Reference(torch.autograd.Function):
+    """The reference of the output, with the reference of the gradients as its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, scoring: dict[str, Any]) -> Tensor:
+        ctx.scoring = scoring
+        ctx.save_for_backward(q, k, v)
+        return reference.attention(q, k, v, **scoring)
+
+    @staticmethod
+    def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
+        return *attention_backward(*ctx.saved_tensors, dout, **ctx.scoring), None
+
+
+@pytest.mark.parametrize("causal", MASKS, ids=IDS)
+@pytest.mark.parametrize("scale", [None, -0.3, 0.0])
+@pytest.mark.parametrize("lengths", [(1, 5), (3, 4), (4, 3)])
+def test_reference_gradients_are_derivatives(
+    causal: Causal, scale: float | None, lengths: tuple[int, int]
+) -> None:
+    """torch's gradcheck in float64 agrees with the reference that gradients are judged by."""
+    inputs = _inputs(1, 2, lengths[0], 5, kv_heads=1, k_len=lengths[1])
+    scoring = for_reference(causal) | {"scale": scale}
+    qkv = [x.double().requires_grad_() for x in inputs]
+    assert torch.autograd.gradcheck(lambda *qkv: _Reference.apply(*qkv, scoring), qkv)
 
 
 def test_blocks_of_rows_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
