@@ -55,6 +55,7 @@ void bind_torch(const py::kwargs& parts) {
     torch.float32 = own(parts["float32"]);
     torch.get_num_threads = own(parts["get_num_threads"]);
     torch.is_grad_enabled = own(parts["is_grad_enabled"]);
+    torch.is_inference_mode_enabled = own(parts["is_inference_mode_enabled"]);
     torch.are_deterministic_algorithms_enabled =
         own(parts["are_deterministic_algorithms_enabled"]);
     torch.are_transforms_active = own(parts["are_transforms_active"]);

@@ -24,6 +24,7 @@ struct Torch {
     PyObject* float32 = nullptr;
     PyObject* get_num_threads = nullptr;
     PyObject* is_grad_enabled = nullptr;
+    PyObject* is_inference_mode_enabled = nullptr;
     PyObject* are_deterministic_algorithms_enabled = nullptr;
     PyObject* are_transforms_active = nullptr;
     PyObject* record = nullptr;

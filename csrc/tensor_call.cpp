@@ -56,7 +56,8 @@ PyObject* attention_or_throw(PyObject* const* arguments) {
     }
     const bool recorded =
         (requires_grad(q_object) || requires_grad(arguments[1]) || requires_grad(arguments[2])) &&
-        !is_false(PyObject_CallNoArgs(torch.is_grad_enabled));
+        !is_false(PyObject_CallNoArgs(torch.is_grad_enabled)) &&
+        !is_true(PyObject_CallNoArgs(torch.is_inference_mode_enabled));
     if (recorded && is_true(PyObject_CallNoArgs(torch.are_transforms_active))) {
         return py::none().release().ptr();
     }

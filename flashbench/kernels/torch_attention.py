@@ -42,6 +42,7 @@ _PARTS_OF_TORCH = {
     "float32": torch.float32,
     "get_num_threads": torch.get_num_threads,
     "is_grad_enabled": torch.is_grad_enabled,
+    "is_inference_mode_enabled": torch.is_inference_mode_enabled,
     "are_deterministic_algorithms_enabled": torch._C._get_deterministic_algorithms,
     "are_transforms_active": torch._C._are_functorch_transforms_active,
     "record": gradients.record,
@@ -216,6 +217,6 @@ def _checked_attention(
         q, k, v = _autocast(q, k, v)
     require_tensors(q, k, v, enable_gqa)
     scoring = Scoring(*alignment(attn_mask, is_causal, q, k), scale)
-    if gradients.are_wanted(q, k, v):
+    if gradients.are_wanted(q, k, v) and not torch.is_inference_mode_enabled():
         return gradients.attention(q, k, v, scoring)
     return kernel_call.forward(q, k, v, scoring)[0]

@@ -168,6 +168,16 @@ def test_an_output_changed_in_place_is_noticed() -> None:
         out.backward(dout)
 
 
+@WAYS
+def test_inference_mode_records_nothing(way: Any) -> None:
+    """Whatever is enabled in it, as with SDPA."""
+    *inputs, _ = tensors()
+    with torch.inference_mode(), torch.enable_grad(), way():
+        out = attention(*recorded(*inputs), is_causal=True, enable_gqa=True)  # type: ignore[arg-type]
+    assert not out.requires_grad
+    assert torch.equal(out, attention(*inputs, is_causal=True, enable_gqa=True))  # type: ignore[arg-type]
+
+
 class Watching(TorchDispatchMode):
     """Notes the operations that torch dispatches."""
 
