@@ -55,7 +55,7 @@ def _(
 @register_flop_formula(torch.ops.flashbench.attention)
 def _(q: torch.Size, k: torch.Size, v: torch.Size, *_: Any, **__: Any) -> int:
     """The floating-point operations that torch counts for SDPA: a causal mask takes none away."""
-    counted: int = sdpa_flop_count(q, k, v)
+    counted: int = sdpa_flop_count(q, *_repeated(q, k, v))
     return counted
 
 
@@ -89,8 +89,13 @@ def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tens
 
 @register_flop_formula(torch.ops.flashbench.attention_backward)
 def _(q: torch.Size, k: torch.Size, v: torch.Size, *out_lse_dout: Any, **__: Any) -> int:
-    counted: int = sdpa_backward_flop_count(out_lse_dout[2], q, k, v)
+    counted: int = sdpa_backward_flop_count(out_lse_dout[2], q, *_repeated(q, k, v))
     return counted
+
+
+def _repeated(q: torch.Size, *shapes: torch.Size) -> Sequence[tuple[int, ...]]:
+    """The shapes with a head for each of q's: torch 2.10 counts no grouped heads."""
+    return [(x[0], q[1], *x[2:]) for x in shapes]
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
