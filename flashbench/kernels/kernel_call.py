@@ -72,7 +72,7 @@ def _backward(
 ) -> Gradients:
     """layouts: tensors that the gradients are laid out like, if not q, k and v."""
     q, k, v, out, lse = saved
-    names = ("q", "k", "v", "the output", "its gradient")
+    names = ("q", "k", "v", "the output", "the output's gradient")
     inputs = [memory_of(name, x) for name, x in zip(names, (q, k, v, out, dout), strict=True)]
     of_lse = memory_of("the log-sum-exp", lse)
     addresses, strides = _split(inputs)

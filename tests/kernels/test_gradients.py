@@ -145,7 +145,10 @@ def test_no_second_derivative(inputs: Inputs) -> None:
 
 
 def test_functional_gradients(inputs: Inputs) -> None:
-    """torch.func.grad is the gradient; torch.func.vmap is refused by name."""
+    """torch.func.grad is the gradient; batches of tensors or of gradients are refused by name."""
+    out, douts = _attend(*inputs[:3]), torch.stack([inputs[3]] * 2)
+    with pytest.raises(ValueError, match=r"the output's gradient .* takes no traced or batched"):
+        torch.autograd.grad(out, inputs[0], douts, is_grads_batched=True)
     q, k, v, _ = (x.detach() for x in inputs)
     found = torch.func.grad(lambda q: _attend(q, k, v).sum())(q)
     assert torch.equal(found, ours(q, k, v, torch.ones_like(q), True)[0])
