@@ -74,19 +74,6 @@ inline void multiply_keys(const BackwardScratch<Operand>& scratch, const Backwar
     }
 }
 
-// Makes P 1 for the rows that see the first of all keys alone: S is the log-sum-exp, which another sum
-// rounds differently. NaN and infinity still spread, because x - x is NaN then.
-template <class Operand>
-inline void level_rows_of_one_key(const BackwardScratch<Operand>& scratch,
-                                  const BackwardBlock& block, int64_t k_len) {
-    for (int64_t row = 0; row < block.rows; ++row) {
-        if (k_len == 1 || (block.causal && block.first_sees + row == 1)) {
-            scratch.scores[row] -= scratch.scores[row];
-            scratch.minus_lse[row] = 0.0f;
-        }
-    }
-}
-
 // exp(scale * S - lse) of a vector of rows.
 //
 // The log-sum-exp is subtracted before the change to base 2: where a weight matters, the difference is
@@ -100,32 +87,52 @@ inline Isa::Vec weights_of_rows(const BackwardScratch<Operand>& scratch, const f
     return Operand::short_exp ? short_exp2(x) : exp2(x);
 }
 
-// Replaces D = sum(dO * O) by sum(P * dP), the same number, for the vectors of rows that see only few
-// keys, all in this block. There dP - D is the difference of a few numbers, in which the rounding of dP
-// stays if D is another sum: with two keys it is most of dS's error, with one all of dS.
+// For the vectors of rows that see only few keys, all in this block: takes the largest score of a row from
+// all of them, and replaces the log-sum-exp by theirs, and D = sum(dO * O) by sum(P * dP), which is the
+// same number.
+//
+// With few keys a large score has most of the weight. The rounding of a log-sum-exp as large would then
+// be most of P's error, and with another sum for D the rounding of dP most of dS's. With one key P is 1
+// and dS 0.
 template <class Operand>
-inline void take_delta_from_few_keys(const BackwardScratch<Operand>& scratch,
-                                     const BackwardBlock& block, float scale) {
+inline void level_rows_of_few_keys(const BackwardScratch<Operand>& scratch,
+                                   const BackwardBlock& block, float scale) {
     constexpr int64_t stride = BackwardScratch<Operand>::score_floats, few = 16;
     static_assert(few >= lanes, "the vector of the first row is among them");
+    const Isa::Vec sign = Isa::broadcast(scale < 0.0f ? -1.0f : 1.0f);
     for (int64_t row = 0; row < block.rows; row += lanes) {
         const int64_t keys = block.visible(row + lanes - 1);
         if (keys > few) return;
-        Isa::Vec weights = Isa::zero(), products = Isa::zero();
+        const auto seen = [&](int64_t key, Isa::Vec x, float hidden) {
+            const int64_t count = block.first_row(key) - row;
+            return count > 0 ? Isa::first_lanes(count, Isa::broadcast(hidden), x) : x;
+        };
+        Isa::Vec largest = Isa::broadcast(-INFINITY);
         for (int64_t key = 0; key < keys; ++key) {
-            const float* const score = scratch.scores + key * stride;
-            const Isa::Vec dp = Isa::load(scratch.dscores + key * stride + row);
-            const Isa::Vec p = weights_of_rows(scratch, score, row, scale);
-            const int64_t hidden = block.first_row(key) - row;
-            const auto seen = [&](Isa::Vec x) {
-                return hidden > 0 ? Isa::first_lanes(hidden, Isa::zero(), x) : x;
-            };
-            weights = Isa::add(weights, seen(p));
-            products = Isa::add(products, seen(Isa::mul(p, dp)));
+            const Isa::Vec score = Isa::load(scratch.scores + key * stride + row);
+            largest = Isa::max(largest, seen(key, Isa::mul(score, sign), -INFINITY));
         }
-        // The sum of weights is 1 but for rounding: 2 - it is its inverse.
-        Isa::store(scratch.delta + row,
-                   Isa::mul(products, Isa::sub(Isa::broadcast(2.0f), weights)));
+        largest = Isa::mul(largest, sign);
+        float minus_lse[lanes], weights[lanes], products[lanes];
+        Isa::store(minus_lse, Isa::load(scratch.minus_lse + row));
+        Isa::store(scratch.minus_lse + row, Isa::zero());
+        Isa::Vec sum = Isa::zero(), sum_of_products = Isa::zero();
+        for (int64_t key = 0; key < keys; ++key) {
+            float* const score = scratch.scores + key * stride;
+            Isa::store(score + row, Isa::sub(Isa::load(score + row), largest));
+            const Isa::Vec p = weights_of_rows(scratch, score, row, scale);
+            const Isa::Vec dp = Isa::load(scratch.dscores + key * stride + row);
+            sum = Isa::add(sum, seen(key, p, 0.0f));
+            sum_of_products = Isa::add(sum_of_products, seen(key, Isa::mul(p, dp), 0.0f));
+        }
+        Isa::store(weights, sum);
+        Isa::store(products, sum_of_products);
+        for (int64_t i = 0; i < lanes; ++i) {
+            // Rows past the last, or that see no key, keep their log-sum-exp.
+            const bool sees = row + i < block.rows && block.visible(row + i) > 0;
+            scratch.minus_lse[row + i] = sees ? -::logf(weights[i]) : minus_lse[i];
+            if (sees) scratch.delta[row + i] = products[i] / weights[i];
+        }
     }
 }
 
@@ -310,8 +317,7 @@ inline void add_section(const BackwardScratch<Operand>& scratch, const BackwardT
         multiply_keys(scratch, block, head_dim, scratch.values + key * scratch.head_slots,
                       scratch.douts_across, scratch.dscores);
         if (first_key + key == 0) {
-            level_rows_of_one_key(scratch, block, forward.k_len);
-            take_delta_from_few_keys(scratch, block, forward.scale);
+            level_rows_of_few_keys(scratch, block, forward.scale);
         }
         weigh_block(scratch, block, forward.scale);
         const auto finite = [&] {
