@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import training_table
+import update_tables
 
 from flashbench.extension import build_info
 
@@ -125,6 +126,21 @@ def test_the_table_of_saved_files(tmp_path: Path, capsys: pytest.CaptureFixture[
         "| `--steps 60` | 2.1e-07 | 0 | 2000 \\[1900, 2100] | 1000 \\[990, 1010] | "
         "2.000 \\[1.900, 2.100] | 1.000 \\[0.990, 1.010] |"
     )
+
+
+def test_the_tables_in_the_docs_are_of_their_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a change of results/training: python scripts/update_tables.py."""
+
+    def printed(_: str, *files: str) -> str:
+        training_table.main(list(files))
+        return capsys.readouterr().out
+
+    page = (EXAMPLE.parents[1] / "docs/training.md").read_text()
+    assert "<!-- training: " in page
+    monkeypatch.setattr(update_tables, "printed", printed)
+    assert update_tables.updated(page) == page
 
 
 def test_the_largest_difference() -> None:
