@@ -43,6 +43,7 @@
 #include <type_traits>
 
 #include "../../attention.h"
+#include "../boxes.h"
 #include "../constants.h"
 #include "../rows.h"
 #include "../shared_tile.h"
@@ -69,18 +70,6 @@ struct ShortLaunch {
     bool tensor_maps;  // else plain loads
     InVectors in_vectors;  // as in Rows
 };
-
-// Run by one thread: starts the copy of `rows` rows, box by box.
-template <typename Tile, int rows>
-__device__ __forceinline__ void issue_boxes(uint32_t shared, const CUtensorMap* map,
-                                            uint32_t barrier, int first_row, int head, int batch) {
-    ptx::mbarrier_arrive_expect_tx(barrier, rows * Tile::kHeadDim * kElementBytes);
-#pragma unroll
-    for (int box = 0; box < Tile::kBoxes; ++box) {
-        ptx::cp_async_bulk_tensor_4d(shared + box * rows * Tile::kSwizzleBytes, map, barrier,
-                                     box * Tile::kBoxDims, first_row, head, batch);
-    }
-}
 
 // Run by all threads of a group: the same by plain loads, for strides that TMA does not support. They
 // meet at named barrier 1 + group before and after.
@@ -151,13 +140,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         }
         ptx::fence_mbarrier_init();
         if (launch.tensor_maps) {
-            issue_boxes<Tile, Tile::kRows>(shared.query(), &launch.query, shared.query_full(),
+            issue_boxes<Tile::kHeadDim, Tile::kRows>(shared.query(), &launch.query, shared.query_full(),
                                            first_row, static_cast<int>(head), batch);
 #pragma unroll
             for (int group = 0; group < Tile::kGroups; ++group) {
                 const int block = rank * Tile::kGroups + group;
                 if (block < blocks) {
-                    issue_boxes<Tile, kKeys>(shared.key(group), &launch.key,
+                    issue_boxes<Tile::kHeadDim, kKeys>(shared.key(group), &launch.key,
                                              shared.key_full(group), block * kKeys, kv_head,
                                              batch);
                 }
@@ -203,7 +192,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             ptx::mbarrier_wait(shared.key_full(group), parity);
             // Not earlier: the keys of all blocks on the SM are more urgent.
             if (leader) {
-                issue_boxes<Tile, kKeys>(shared.value(group), &launch.value,
+                issue_boxes<Tile::kHeadDim, kKeys>(shared.value(group), &launch.value,
                                          shared.value_full(group), first_key, kv_head, batch);
             }
         } else {
@@ -219,7 +208,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
             if (more && launch.tensor_maps) {
                 ptx::bar_sync(1 + group, Tile::kGroupThreads);  // all warps are done with K
                 if (leader) {
-                    issue_boxes<Tile, kKeys>(shared.key(group), &launch.key,
+                    issue_boxes<Tile::kHeadDim, kKeys>(shared.key(group), &launch.key,
                                              shared.key_full(group), (block + kStep) * kKeys,
                                              kv_head, batch);
                 }
@@ -229,7 +218,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
                     (causal && first_key + kSeen - 1 > part.first_position)) {
                     part.mask(scores, first_key, k_len, causal);
                 }
-                part.softmax(scores, launch.scale_log2);
+                if constexpr (Tile::kLateBases) {
+                    part.softmax_late(scores, launch.scale_log2);
+                } else {
+                    part.softmax(scores, launch.scale_log2);
+                }
             }
             Pair probabilities[kSeen / 4];
             part.pack(scores, probabilities);

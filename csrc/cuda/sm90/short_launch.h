@@ -10,6 +10,7 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../device.h"
+#include "../families.h"
 #include "../rows.h"
 #include "short_kernel.h"
 #include "short_shapes.h"
@@ -17,9 +18,9 @@
 
 namespace flashbench::cuda::sm90 {
 
-// While all K and V fit in L2, the tiles of one head need not run together, and short and long ones mix
-// better.
-constexpr int64_t kHeadsFirstBytes = int64_t{24} << 20;
+// If causal and while all K and V fit in L2, the tiles of one head need not run together, and short and
+// long ones mix better.
+constexpr int64_t kHeadsFirstBytes = int64_t{28} << 20;
 
 template <typename Tile>
 void launch_short(const Attention& problem, cudaStream_t stream) {
@@ -28,7 +29,8 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
     const int64_t kv_bytes = 2 * problem.batch * problem.kv_heads * problem.k_len *
                              problem.head_dim * kElementBytes;
     const bool heads_first = tiles <= kMaxGridRows &&
-                             (kv_bytes <= kHeadsFirstBytes || batch_heads > kMaxGridRows);
+                             ((is_uneven(problem) && kv_bytes <= kHeadsFirstBytes) ||
+                              batch_heads > kMaxGridRows);
     const int64_t grid_columns = (heads_first ? batch_heads : tiles) * Tile::kCluster;
     const int64_t grid_rows = heads_first ? tiles : batch_heads;
     if (grid_columns > std::numeric_limits<int>::max() || grid_rows > kMaxGridRows) {

@@ -3,7 +3,8 @@
 //
 // Head dims are rounded up to 64 or 128; the extra dims are zeros. A tile has 64 query rows; `keys` is
 // the number that a warpgroup takes at a time, or only as many as in brackets if the rows see no more
-// of a block. Registers are those of ptxas 13.0 for sm_90a, without spills. "At once": the tiles of all
+// of a block. "Late": bases move late (softmax.h), which pays where most blocks of keys are not a row's
+// first ones. Registers are those of ptxas 13.0 for sm_90a, without spills. "At once": the tiles of all
 // heads are no more than the SMs.
 //
 //   head dim  when                              keys      groups  cluster  registers  shared memory
@@ -14,7 +15,9 @@
 //         64  k_len <= 112; full and 209 to 224 112          1        1        116          36 KB
 //         64  causal                            128 (64)     1        1        128          40 KB
 //         64  full, k_len % 128 from 1 to 80    128 (80)     1        1        128          40 KB
+//         64  the same, k_len > 512             128 (80) late 1       1        122          40 KB
 //         64  else                              128          1        1        124          40 KB
+//         64  the same, k_len > 512             128 late     1        1        123          40 KB
 //        128  k_len > 256, half as many at once 128          2        2        154         209 KB
 //        128  k_len > 256, tiles at once;
 //             k_len > 128, half as many at once 128          1        2        154         113 KB
@@ -34,8 +37,10 @@
 namespace flashbench::cuda::sm90 {
 
 // The parameters of a ShortTile, which explains them.
-template <int head_dim, int keys, int groups, int cluster, int blocks_per_sm, int few_keys = keys>
+template <int head_dim, int keys, int groups, int cluster, int blocks_per_sm, int few_keys = keys,
+          int late_bases = 0>
 struct ShortShape {
+    static constexpr bool kLateBases = late_bases != 0;
     static constexpr int kKeys = keys;
     static constexpr int kFewKeys = few_keys;
     static constexpr int kParts = groups * cluster;
@@ -61,9 +66,11 @@ void take_short_shape(const Attention& problem, int64_t multiprocessors, const T
         } else if (problem.causal) {
             take(ShortShape<64, 128, 1, 1, 4, 64>{});
         } else if (keys % 128 != 0 && keys % 128 <= 80) {
-            take(ShortShape<64, 128, 1, 1, 4, 80>{});
+            keys > 512 ? take(ShortShape<64, 128, 1, 1, 4, 80, 1>{})
+                       : take(ShortShape<64, 128, 1, 1, 4, 80>{});
         } else {
-            take(ShortShape<64, 128, 1, 1, 4>{});
+            keys > 512 ? take(ShortShape<64, 128, 1, 1, 4, 128, 1>{})
+                       : take(ShortShape<64, 128, 1, 1, 4>{});
         }
     } else {
         if (keys > 256 && half_at_once) {

@@ -20,9 +20,10 @@ namespace flashbench::cuda::sm90 {
 
 // 64 query rows, computed by `groups` warpgroups in each of the `cluster` blocks of threads of a
 // cluster, each with its own blocks of `keys`. `blocks_per_sm` limits the registers. If no row sees more
-// than the first `few_keys` of a block, only these are computed.
+// than the first `few_keys` of a block, only these are computed. `late_bases`: a row's base moves only
+// where a score reaches a limit, as in softmax.h.
 template <typename T, int head_dim, int keys, int groups, int cluster, int blocks_per_sm,
-          int few_keys = keys>
+          int few_keys = keys, int late_bases = 0>
 struct ShortTile {
     using Type = T;
     static constexpr int kHeadDim = head_dim;
@@ -32,6 +33,7 @@ struct ShortTile {
     static constexpr int kGroups = groups;
     static constexpr int kCluster = cluster;
     static constexpr int kBlocksPerSm = blocks_per_sm;
+    static constexpr bool kLateBases = late_bases != 0;
     static constexpr int kGroupThreads = 128;
     static constexpr int kThreads = groups * kGroupThreads;
     static constexpr int kParts = groups * cluster;
@@ -97,13 +99,14 @@ struct ShortPart {
     static constexpr int kHeadDim = Tile::kHeadDim;
 
     float out[kHeadDim / 2];
-    float row_max[2];  // the largest score so far * scale_log2
+    float row_max[2];  // the base: the largest score so far * scale_log2, or with late bases a bit less
     float row_sum[2];  // this lane's part
+    int limit;         // of late bases: below it, none moves
     int lane;
     int first_position;  // of the warp's first row: the last key that it sees, if causal
 
     __device__ __forceinline__ ShortPart(int lane, int first_position)
-        : lane(lane), first_position(first_position) {
+        : limit(kNoLimit), lane(lane), first_position(first_position) {
 #pragma unroll
         for (int i = 0; i < kHeadDim / 2; ++i) {
             out[i] = 0.0f;
@@ -184,8 +187,7 @@ struct ShortPart {
 
             const float old_max = row_max[half];
             row_max[half] = fmaxf(old_max, largest * scale_log2);
-            // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
-            const float base = row_max[half] == -INFINITY ? 0.0f : row_max[half];
+            const float base = finite_base(half);
             const float rescale = ptx::ex2(old_max - base);
             float sum = 0.0f;
             float other_sum = 0.0f;
@@ -204,6 +206,47 @@ struct ShortPart {
                 out[i + 1] *= rescale;
             }
         }
+    }
+
+    // The same relative to a late base.
+    template <int count>
+    __device__ __forceinline__ void softmax_late(float (&scores)[count], float scale_log2) {
+        if (__any_sync(0xffffffffu, reaches(scores, limit))) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float old_base = row_max[half];
+                const float new_max = largest_of_row(scores, half) * scale_log2;
+                row_max[half] = new_max > old_base + kBaseSlack ? new_max : old_base;
+                const float rescale = ptx::ex2(old_base - finite_base(half));
+                row_sum[half] *= rescale;
+#pragma unroll
+                for (int i = 2 * half; i < kHeadDim / 2; i += 4) {
+                    out[i] *= rescale;
+                    out[i + 1] *= rescale;
+                }
+            }
+            limit = limit_of(row_max, scale_log2);
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const float base = finite_base(half);
+            float sum = 0.0f;
+            float other_sum = 0.0f;
+#pragma unroll
+            for (int n = 0; n < count / 4; ++n) {
+                const int i = 4 * n + 2 * half;
+                scores[i] = ptx::ex2(fmaf(scores[i], scale_log2, -base));
+                scores[i + 1] = ptx::ex2(fmaf(scores[i + 1], scale_log2, -base));
+                sum += scores[i];
+                other_sum += scores[i + 1];
+            }
+            row_sum[half] += sum + other_sum;
+        }
+    }
+
+    // Any finite base does while all scores are -inf; -inf - (-inf) would be NaN.
+    __device__ __forceinline__ float finite_base(int half) const {
+        return row_max[half] == -INFINITY ? 0.0f : row_max[half];
     }
 
     // The accumulators of 16 keys are the operand of the next product.
