@@ -54,12 +54,15 @@ inline double predicted_time(const Attention& problem, const Rounds& rounds, int
 }
 
 // Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better. Those of head dim 64 are
-// fitted to the cells of check_choice.cpp, that of 48 is 64's with blocks a tenth cheaper, the others
-// are fitted to 4,16,1024, 2,16,4096 and 1,8,16384 when every block looked for its largest scores.
+// fitted to the cells of check_choice.cpp, that of 48 is 64's with blocks a tenth cheaper, those of 80
+// are fitted to 4,16,1024, 2,16,4096 and 1,8,16384 when every block looked for its largest scores, those of
+// 88 to 2,16,4096, 64,12,128 and 4,16,4096 x 77.
 constexpr Cost kCost48x192{{1.14, 2.0}, {1.24, 3.2}, 3.7, 5.0};
 constexpr Cost kCost64x192{{1.27, 2.0}, {1.38, 3.2}, 3.7, 5.0};
 constexpr Cost kCost64x128{{1.07, 1.4}, {1.14, 1.8}, 3.7, 5.0};
 constexpr Cost kCost80x192{{1.40, 0.3}, {1.45, 2.05}, 5.5};
 constexpr Cost kCost80x128{{1.35, 0.6}, {1.40, 1.9}, 4.5};
+constexpr Cost kCost88x192{{1.53, 3.1}, {1.58, 3.2}, 5.5};
+constexpr Cost kCost88x128{{1.62, 2.3}, {1.65, 2.4}, 4.5};
 
 }  // namespace flashbench::cuda::sm90

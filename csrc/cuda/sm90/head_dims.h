@@ -10,7 +10,7 @@
 //   48, 64                  192 x 128       3         160         112 KB
 //   64                      128 x 128       2         232          96 KB
 //   80, 88                  192 x 96        3         160         192 KB
-//   80, 96, 112, 128        128 x 128       2         232         192 KB
+//   80, 88, 96, 112, 128    128 x 128       2         232         192 KB
 //   144, 160, 176, 192      128 x 96        2         232         192 KB
 //   208, 224, 240           128 x 64        2         232         192 KB
 //   256  full               128 x 80        2         232         224 KB
@@ -59,7 +59,8 @@ void forward_narrow(const Attention& problem, const Scratch& scratch, cudaStream
         launch_faster<Tile<T, 80, 3, 96>, Tile<T, 80, 2, 128>>(problem, scratch, stream,
                                                               kCost80x192, kCost80x128);
     } else if (problem.head_dim <= 88) {
-        launch_either<Tile<T, 96, 3, 96>>(problem, scratch, stream);
+        launch_faster<Tile<T, 96, 3, 96>, Tile<T, 96, 2, 128>>(problem, scratch, stream,
+                                                              kCost88x192, kCost88x128);
     } else if (problem.head_dim <= 96) {
         launch_either<Tile<T, 96, 2, 128>>(problem, scratch, stream);
     } else if (problem.head_dim <= 112) {
