@@ -22,7 +22,8 @@ std::vector<Device> query_devices() {
         };
         devices.push_back({10 * attribute(cudaDevAttrComputeCapabilityMajor) +
                                attribute(cudaDevAttrComputeCapabilityMinor),
-                           attribute(cudaDevAttrMultiProcessorCount)});
+                           attribute(cudaDevAttrMultiProcessorCount),
+                           attribute(cudaDevAttrL2CacheSize)});
     }
     return devices;
 }

@@ -13,6 +13,7 @@ namespace flashbench::cuda {
 struct Device {
     int compute_capability;  // 10 * major + minor, e.g. 90
     int multiprocessors;
+    int l2_bytes;
 };
 
 // Throws std::runtime_error for anything but cudaSuccess.

@@ -4,16 +4,19 @@
 #include <cuda_runtime.h>
 
 #include "constants.h"
+#include "shared_tile.h"
 
 namespace flashbench::cuda {
 
 // A tile of `rows` queries by `keys` keys. Its warps divide the rows evenly; with several `groups` of
 // such warps, each group takes an equal part of every tile's keys, and the groups are merged at the
-// end. `blocks_per_sm` limits the registers; K and V have `stages` buffers.
+// end. `blocks_per_sm` limits the registers; K and V have `stages` buffers, each laid out as `KeyLayout_`.
 template <typename T, int head_dim, int rows, int keys, int warps, int blocks_per_sm,
-          bool query_in_registers, int stages = 1, int groups = 1>
+          bool query_in_registers, int stages = 1, int groups = 1,
+          typename KeyLayout_ = Swizzle<head_dim>>
 struct MmaTile {
     using Type = T;
+    using KeyLayout = KeyLayout_;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kRows = rows;
     static constexpr int kKeys = keys;

@@ -9,6 +9,7 @@
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "constants.h"
 #include "mma_tile.h"
@@ -26,7 +27,8 @@ namespace flashbench::cuda {
 template <typename Tile>
 struct WarpTile {
     using T = typename Tile::Type;
-    using Layout = Swizzle<Tile::kHeadDim>;
+    using Layout = Swizzle<Tile::kHeadDim>;  // of Q
+    using KeyLayout = typename Tile::KeyLayout;
     static constexpr int kRowBlocks = Tile::kRowBlocks;
     static constexpr int kKeyBlocks = Tile::kKeyBlocks;
     static constexpr int kDimBlocks = Tile::kDimBlocks;
@@ -44,14 +46,14 @@ struct WarpTile {
     int lane;
     int first_position;  // of the warp's first row: the last key that it sees, if causal
     uint32_t lane_offset;
-    uint32_t key_lane_offset;
+    uint32_t key_lane_offset;  // these two in KeyLayout
     uint32_t shared_query;  // the warp's own rows
 
     __device__ __forceinline__ WarpTile(int lane, int first_position, uint32_t shared_query)
         : lane(lane),
           first_position(first_position),
-          lane_offset(Layout::lane_offset(lane)),
-          key_lane_offset(Layout::key_lane_offset(lane)),
+          lane_offset(KeyLayout::lane_offset(lane)),
+          key_lane_offset(KeyLayout::key_lane_offset(lane)),
           shared_query(shared_query) {
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {
@@ -81,12 +83,17 @@ struct WarpTile {
         return first_position + row_block * 16 + half * 8 + lane / 4;
     }
 
+    __device__ __forceinline__ uint32_t query_lane_offset() const {
+        return std::is_same_v<Layout, KeyLayout> ? lane_offset : Layout::lane_offset(lane);
+    }
+
     __device__ __forceinline__ void load_query() {
+        const uint32_t own = query_lane_offset();
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {
 #pragma unroll
             for (int d = 0; d < kDimBlocks; ++d) {
-                ptx::ldmatrix_x4(query[r][d], shared_query + Layout::block(lane_offset, r, d));
+                ptx::ldmatrix_x4(query[r][d], shared_query + Layout::block(own, r, d));
             }
         }
     }
@@ -114,13 +121,13 @@ struct WarpTile {
                         a[r][i] = query[r][d][i];
                     }
                 } else {
-                    ptx::ldmatrix_x4(a[r], shared_query + Layout::block(lane_offset, r, d));
+                    ptx::ldmatrix_x4(a[r], shared_query + Layout::block(query_lane_offset(), r, d));
                 }
             }
 #pragma unroll
             for (int n = 0; n < kKeyBlocks; ++n) {
                 Pair b[4];
-                ptx::ldmatrix_x4(b, shared_key + Layout::block(key_lane_offset, n, d));
+                ptx::ldmatrix_x4(b, shared_key + KeyLayout::block(key_lane_offset, n, d));
 #pragma unroll
                 for (int r = 0; r < kRowBlocks; ++r) {
                     ptx::mma_m16n8k16<T>(scores[r][2 * n], a[r], b[0], b[1]);
@@ -232,7 +239,7 @@ struct WarpTile {
 #pragma unroll
             for (int d = 0; d < kDimBlocks; ++d) {
                 Pair b[4];
-                ptx::ldmatrix_x4_trans(b, shared_value + Layout::block(lane_offset, n, d));
+                ptx::ldmatrix_x4_trans(b, shared_value + KeyLayout::block(lane_offset, n, d));
 #pragma unroll
                 for (int r = 0; r < kRowBlocks; ++r) {
                     ptx::mma_m16n8k16<T>(out[r][2 * d], a[r], b[0], b[1]);

@@ -4,8 +4,10 @@
 // The query heads that share a key head are rows of one tile: row r is query r / group of the group's
 // head r % group ("pack-GQA"). The keys of a tile are divided among blocks of threads, and those of a
 // block among groups of warps. A group streams its keys through its own ring of buffers, so it waits
-// only for the ring's copies; the arithmetic is that of ../warp_tile.h. The groups' results
-// (output, base, sum) are merged in a fixed order:
+// only for the ring's copies; the arithmetic is that of ../warp_tile.h. The copies are cp.async's, which
+// start soonest, or on Hopper TMA's, which one lane starts (launch.h): refills by cp.async queue, 16 bytes
+// a lane, and meanwhile the warp computes nothing. The groups' results (output, base, sum) are merged in
+// a fixed order:
 //
 //   groups of a block      through shared memory
 //   blocks of a cluster    (sm_90) each block owns a part of the output and receives the others'
@@ -19,11 +21,13 @@
 // registers: with one kernel for both, full tiles took 5 to 16 more.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
 #include "../../attention.h"
+#include "../boxes.h"
 #include "../constants.h"
 #include "../ptx.h"
 #include "../quad.h"
@@ -39,12 +43,14 @@ namespace flashbench::cuda::decode {
 
 // Counts are 32-bit, because a 64-bit division takes longer than a copy.
 struct DecodeLaunch {
+    CUtensorMap key;
+    CUtensorMap value;
     Attention problem;
     Division division;
     // Values, base and sum of each row (of all heads) and cluster; null if a tile has one cluster.
     float* partial_values;
     float2* partial_statistics;
-    int barrier_offset;  // in shared memory, of the cluster's mbarrier
+    int barrier_offset;  // in shared memory, of the first mbarrier
     float scale_log2;    // scale * log2(e), positive
     int rows;            // of a key head
     int seen_by_all;     // if causal, the number of keys that every row sees
@@ -88,9 +94,8 @@ __device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t 
     }
 }
 
-template <typename Tile, bool causal>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
-    forward_decode(const __grid_constant__ DecodeLaunch launch) {
+template <typename Tile, bool causal, bool tensor_maps>
+__device__ __forceinline__ void decode(const DecodeLaunch& launch) {
     using Warp = typename Tile::Warp;
     using T = typename Tile::Type;
     constexpr int kHeadDim = Tile::kHeadDim;
@@ -137,24 +142,56 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const auto value = value_rows<T>(problem, batch, kv_head, launch.in_vectors.v);
     const int first_step = launch.division.first_step(blockIdx.y) + group;
     const int end_step = launch.division.first_step(blockIdx.y + 1);
-    const auto load = [&](int stage, int step) {
-        if (step < end_step) {
-            const uint32_t target = ring + stage * Tile::kStageBytes;
-            load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(target, key, step * kKeys,
-                                                            group_thread);
-            load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(target + Tile::kKeyBytes, value,
-                                                            step * kKeys, group_thread);
+    // The barriers at which TMA's copies of K and V of a stage arrive.
+    const uint32_t barrier = shared + launch.barrier_offset;
+    const auto key_full = [&](int stage) {
+        return barrier + 16 + (group * kStages + stage) * 16;
+    };
+    const auto value_full = [&](int stage) { return key_full(stage) + 8; };
+    // Requests the rows of K or V of a step, if it is this block's.
+    const auto load = [&](uint32_t target, const CUtensorMap* map, uint32_t full,
+                          const Rows<const T>& source, int step) {
+        if (step >= end_step) {
+            return;
         }
-        ptx::cp_async_commit_group();
+        if constexpr (tensor_maps) {
+            if (group_thread == 0) {
+                issue_boxes<kHeadDim, kKeys>(target, map, full, step * kKeys, kv_head, batch);
+            }
+        } else if constexpr (Tile::kBoxes) {
+            load_boxes<kHeadDim, kKeys, Tile::kGroupThreads>(target, source, step * kKeys,
+                                                             group_thread);
+        } else {
+            load_tile<kHeadDim, kKeys, Tile::kGroupThreads>(target, source, step * kKeys,
+                                                            group_thread);
+        }
+    };
+    const auto load_keys = [&](int stage, int step) {
+        load(ring + stage * Tile::kStageBytes, &launch.key, key_full(stage), key, step);
+    };
+    const auto load_values = [&](int stage, int step) {
+        load(ring + stage * Tile::kStageBytes + Tile::kKeyBytes, &launch.value, value_full(stage),
+             value, step);
     };
 
+#if __CUDA_ARCH__ >= 900
+    if (tensor_maps && group_thread == 0) {
+#pragma unroll
+        for (int stage = 0; stage < kStages; ++stage) {
+            sm90::ptx::mbarrier_init(key_full(stage), 1);
+            sm90::ptx::mbarrier_init(value_full(stage), 1);
+        }
+        sm90::ptx::fence_mbarrier_init();
+    }
+#endif
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
-        load(stage, first_step + stage * kGroups);
+        load_keys(stage, first_step + stage * kGroups);
+        load_values(stage, first_step + stage * kGroups);
+        ptx::cp_async_commit_group();
     }
     load_query<Tile>(launch, shared, batch, kv_head, first_row);
 #if __CUDA_ARCH__ >= 900
-    const uint32_t barrier = shared + launch.barrier_offset;
     const int quads = rows * kRowQuads;
     const int quads_a_block = (quads + cluster - 1) / cluster;
     const int rank = cluster == 1 ? 0 : sm90::ptx::cluster_ctarank();
@@ -178,33 +215,73 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     __syncthreads();  // Q has arrived
     part.load_query();
 
+    // Zeroes NaN and infinity in a stage's V; returns whether there were any.
+    const auto zero_nonfinite = [&](uint32_t values) {
+        if constexpr (Tile::kBoxes) {
+            return any_of_group(zero_nonfinite_boxes<kHeadDim, kKeys, Tile::kGroupThreads, T>(
+                values, group_thread));
+        } else {
+            return any_of_group(zero_copied_nonfinite<kHeadDim, kKeys, Tile::kGroupThreads, T>(
+                values, group_thread));
+        }
+    };
+
     int stage = 0;
+    int parity = 0;
 #pragma unroll 1
     for (int step = first_step; step < end_step; step += kGroups) {
-        const uint32_t buffer = ring + stage * Tile::kStageBytes;
-        ptx::cp_async_wait_group<kStages - 1>();
+        const uint32_t keys = ring + stage * Tile::kStageBytes;
+        const uint32_t values = keys + Tile::kKeyBytes;
+        const int next_step = step + kStages * kGroups;
+        const bool computes = warp_row < rows;
         // Whether some row does not see all keys of this step.
         const bool cut = causal && (step + 1) * kKeys > launch.seen_by_all;
         bool nonfinite = false;
-        if (cut) {
-            nonfinite = any_of_group(zero_copied_nonfinite<kHeadDim, kKeys, Tile::kGroupThreads, T>(
-                buffer + Tile::kKeyBytes, group_thread));
+        if constexpr (tensor_maps) {
+            sm90::ptx::mbarrier_wait(key_full(stage), parity);
+        } else {
+            ptx::cp_async_wait_group<kStages - 1>();
+            meet();  // K and V of this step have arrived
         }
-        meet();  // K and V of this step have arrived
-        if (warp_row < rows) {
-            part.multiply_keys(buffer);
+        if (computes) {
+            part.multiply_keys(keys);
+        }
+        if constexpr (tensor_maps) {
+            meet();  // all warps are done with K
+            load_keys(stage, next_step);
+        }
+        if (computes) {
             if (cut || (!causal && (step + 1) * kKeys > problem.k_len)) {
                 part.mask(step * kKeys, static_cast<int>(problem.k_len), causal, position_of);
             }
             part.softmax(launch.scale_log2);
-            part.multiply_values(buffer + Tile::kKeyBytes);
+        }
+        if constexpr (tensor_maps) {
+            sm90::ptx::mbarrier_wait(value_full(stage), parity);
+        }
+        if (cut) {
+            nonfinite = zero_nonfinite(values);
+            if constexpr (tensor_maps) {
+                sm90::ptx::fence_proxy_async();  // before the next copy to the same place
+            }
+            meet();
+        }
+        if (computes) {
+            part.multiply_values(values);
             if (nonfinite) {
                 part.add_nonfinite_values(value, step * kKeys, position_of);
             }
         }
-        meet();  // all warps are done with them
-        load(stage, step + kStages * kGroups);
-        stage = stage + 1 == kStages ? 0 : stage + 1;
+        meet();  // all warps are done with V
+        if constexpr (!tensor_maps) {
+            load_keys(stage, next_step);
+        }
+        load_values(stage, next_step);
+        ptx::cp_async_commit_group();
+        if (++stage == kStages) {
+            stage = 0;
+            parity ^= 1;
+        }
     }
     __syncthreads();  // every group is done with its ring
 #if __CUDA_ARCH__ >= 900
@@ -313,6 +390,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         const int column = i % kRowQuads * 4;
         finish(row, column, block_quad(row, column));
     }
+}
+
+template <typename Tile, bool causal, bool tensor_maps>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
+    forward_decode(const __grid_constant__ DecodeLaunch launch) {
+#if __CUDA_ARCH__ >= 900
+    decode<Tile, causal, tensor_maps>(launch);
+#else
+    if constexpr (!Tile::kHopperOnly) {
+        decode<Tile, causal, false>(launch);
+    }
+#endif
 }
 
 }  // namespace flashbench::cuda::decode

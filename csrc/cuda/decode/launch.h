@@ -1,22 +1,35 @@
 // Picks tile and division for a problem and launches the kernels. Included by the dtype units only.
 //
-// Head dims are rounded up to the next one in the table; the extra dims are zeros and are not read.
-// `Few` is the tile with the fewest rows that hold all rows of a key head, or several of the largest.
-// `Many`, small blocks that start while others run, is used if there are more tiles of 16 rows than SMs,
-// unless these are long and leave much of the last round empty, and without clusters. Registers are
-// those of ptxas 13.0 for sm_90a, without spills; a causal mask takes 5 to 16 more, but 19 fewer for 16
-// rows of head dim 64.
+// Head dims are rounded up to the next one in the table; the extra dims are zeros and are not read. On
+// Hopper, for up to 16 rows of a key head:
 //
-//   head dim  tile   rows  groups x keys  stages  blocks an SM  shared memory  registers
-//         64  Many     16      4 x 16          2             4          36 KB        112
-//         64  Few      16      4 x 64          2             1         130 KB        183
-//         64  Few      32      4 x 64          2             1         132 KB        148
-//        128  Many     16      4 x 16          2             3          68 KB        168
-//        128  Few      16      4 x 32          2             1         132 KB        189
-//        128  Few      32      4 x 32          2             1         136 KB        190
-//        128  Few      64      2 x 64          2             1         144 KB        209
-//        256  Many     16      2 x 16          3             2         104 KB        255
-//        256  Few      16      4 x 16          2             1         136 KB        255
+//   Many     up to 64 keys (a round of its groups); head dim 64 with more tiles than fit as Several
+//   Several  more tiles than SMs: two blocks an SM, one computes while the other waits
+//   Few      the keys of a block fit its rings, or half of them with more blocks than half of the SMs: all are
+//            requested at once, by cp.async
+//   Long     longer: eight warps an SM compute what TMA refills
+//
+// Other chips take Many for any number of rows (up to 16 to head dim 128, families.h). More rows on Hopper
+// take the tile with the fewest that hold all rows of a key head, or several of the largest. K and V of
+// Several and Long come by TMA if it supports their strides, else by cp.async, with the same bits.
+// Registers are those of ptxas 13.0 for sm_90a, by TMA where there is, without spills; a causal mask takes
+// up to 16 more.
+//
+//   head dim  tile     rows  groups x keys  stages  blocks an SM  shared memory  registers
+//         64  Many       16      4 x 16          2             4          36 KB        114
+//         64  Several    16      4 x 32          3             2          98 KB        121
+//         64  Few16      16      4 x 64          2             1         130 KB        183
+//         64  Long       16      8 x 64          1             1         130 KB        137
+//         64  Few32      32      4 x 64          2             1         132 KB        150
+//        128  Many       16      4 x 16          2             3          68 KB        168
+//        128  Several    16      4 x 32          1             2          68 KB        185
+//        128  Few16      16      4 x 32          2             1         132 KB        190
+//        128  Long       16      8 x 32          1             1         132 KB        185
+//        128  Few32      32      4 x 32          2             1         136 KB        191
+//        128  Few64      64      2 x 64          2             1         144 KB        210
+//        256  Several    16      3 x 16          2             2         104 KB        255
+//        256  Few16      16      4 x 16          2             1         136 KB        255
+//        256  Long       16      8 x 16          1             1         136 KB        255
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,18 +43,21 @@
 #include "../device.h"
 #include "../overlapped.h"
 #include "../rows.h"
+#include "../sm90/tensor_map.h"
 #include "kernel.h"
 #include "merge_kernel.h"
 #include "split.h"
 
 namespace flashbench::cuda::decode {
 
-// Tile arguments: dtype, head dim, warps for rows, groups, keys, stages, blocks per SM.
+// Tile arguments: dtype, head dim, warps for rows, groups, keys, stages, blocks per SM, boxes.
 template <typename T, int head_dim>
 struct Tiles;
 template <typename T>
 struct Tiles<T, 64> {
     using Many = DecodeTile<T, 64, 1, 4, 16, 2, 4>;
+    using Several = DecodeTile<T, 64, 1, 4, 32, 3, 2, true>;
+    using Long = DecodeTile<T, 64, 1, 8, 64, 1, 1, true>;
     using Few16 = DecodeTile<T, 64, 1, 4, 64, 2, 1>;
     using Few32 = DecodeTile<T, 64, 2, 4, 64, 2, 1>;
     using Few64 = Few32;
@@ -49,13 +65,17 @@ struct Tiles<T, 64> {
 template <typename T>
 struct Tiles<T, 128> {
     using Many = DecodeTile<T, 128, 1, 4, 16, 2, 3>;
+    using Several = DecodeTile<T, 128, 1, 4, 32, 1, 2, true>;
+    using Long = DecodeTile<T, 128, 1, 8, 32, 1, 1, true>;
     using Few16 = DecodeTile<T, 128, 1, 4, 32, 2, 1>;
     using Few32 = DecodeTile<T, 128, 2, 4, 32, 2, 1>;
     using Few64 = DecodeTile<T, 128, 4, 2, 64, 2, 1>;
 };
 template <typename T>
 struct Tiles<T, 256> {
-    using Many = DecodeTile<T, 256, 1, 2, 16, 3, 2>;
+    using Several = DecodeTile<T, 256, 1, 3, 16, 2, 2, true>;
+    using Many = Several;
+    using Long = DecodeTile<T, 256, 1, 8, 16, 1, 1, true>;
     using Few16 = DecodeTile<T, 256, 1, 4, 16, 2, 1>;
     using Few32 = Few16;
     using Few64 = Few16;
@@ -70,20 +90,51 @@ int64_t row_tiles(const Attention& problem) {
     return rounded_up(rows_of_key_head(problem), Tile::kRows);
 }
 
+template <typename Tile, bool causal, bool tensor_maps>
+const ClusterCounts& allow_clusters_of(int device) {
+    return allow_clusters(reinterpret_cast<const void*>(forward_decode<Tile, causal, tensor_maps>),
+                          Tile::kThreads, Tile::shared_bytes, device);
+}
+
+// Counts are those of cp.async's kernel, so that the division does not depend on strides.
 template <typename Tile, bool causal>
 const ClusterCounts& clusters_at_once(int device) {
-    return allow_clusters(reinterpret_cast<const void*>(forward_decode<Tile, causal>),
-                          Tile::kThreads, Tile::shared_bytes, device);
+    return allow_clusters_of<Tile, causal, false>(device);
 }
 
 template <typename Tile, bool causal>
 Division division_of(const Attention& problem, bool scratch) {
-    const int device = current_device();
-    const ClusterCounts& counts = clusters_at_once<Tile, causal>(device);
+    const int index = current_device();
+    const Device& device = device_at(index);
+    const int64_t bytes = 2 * problem.batch * problem.kv_heads * problem.k_len *
+                          problem.head_dim * kElementBytes;
     return best_division({row_tiles<Tile>(problem) * problem.batch * problem.kv_heads,
-                          static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)), Tile::kGroups,
-                          Tile::kGroups * Tile::kStageBytes, device_at(device).multiprocessors,
-                          counts.of, scratch});
+                          static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
+                          Tile::kStageBytes, device.multiprocessors,
+                          clusters_at_once<Tile, causal>(index).of, scratch, Tile::kHeadDim,
+                          bytes > device.l2_bytes / 8 * 7});
+}
+
+// Describes K and V for TMA if the tile takes it and the chip supports their strides.
+template <typename Tile>
+bool encode_keys_and_values(const Attention& problem, DecodeLaunch& arguments) {
+#ifdef FLASHBENCH_CUDA_SM90
+    if constexpr (Tile::kBoxes) {
+        const auto encode = [&problem](CUtensorMap& map, const void* base,
+                                       const Strides& strides) {
+            return sm90::encode_tensor_map({base, strides, problem.batch, problem.kv_heads,
+                                            problem.k_len, problem.head_dim, problem.dtype,
+                                            Tile::Keys::kDims, Tile::kKeys},
+                                           map);
+        };
+        return device_at(current_device()).compute_capability == 90 &&
+               encode(arguments.key, problem.k, problem.k_strides) &&
+               encode(arguments.value, problem.v, problem.v_strides);
+    }
+#endif
+    static_cast<void>(problem);
+    static_cast<void>(arguments);
+    return false;
 }
 
 inline void launch_kernel(const void* kernel, dim3 grid, int threads, int shared_bytes,
@@ -137,10 +188,17 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
     arguments.group = static_cast<unsigned>(problem.heads / problem.kv_heads);
     arguments.in_vectors = in_vectors(problem);
 
+    auto kernel = reinterpret_cast<const void*>(forward_decode<Tile, causal, false>);
+    if constexpr (Tile::kBoxes) {
+        if (encode_keys_and_values<Tile>(problem, arguments)) {
+            allow_clusters_of<Tile, causal, true>(current_device());
+            kernel = reinterpret_cast<const void*>(forward_decode<Tile, causal, true>);
+        }
+    }
     cudaLaunchAttribute clusters;
     clusters.id = cudaLaunchAttributeClusterDimension;
     clusters.val.clusterDim = {1, static_cast<unsigned>(cluster), 1};
-    launch_kernel(reinterpret_cast<const void*>(forward_decode<Tile, causal>),
+    launch_kernel(kernel,
                   dim3(static_cast<unsigned>(batch_heads * tiles),
                        static_cast<unsigned>(arguments.division.splits)),
                   Tile::kThreads, shared_bytes, cluster > 1 ? &clusters : nullptr, arguments,
@@ -149,9 +207,10 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
         // Chips with clusters also have griddepcontrol: the second kernel's blocks start while the first
         // kernel ends, and wait for it.
         cudaLaunchAttribute overlap = overlap_attribute();
+        const bool overlaps = clusters_at_once<Tile, causal>(current_device()).of[2] > 0;
         launch_kernel(reinterpret_cast<const void*>(merge_partials<T, Tile::kHeadDim>),
                       dim3(static_cast<unsigned>(batch_heads * rows)), kMergeThreads, 0,
-                      cluster > 1 ? &overlap : nullptr, arguments, stream);
+                      overlaps ? &overlap : nullptr, arguments, stream);
     }
 }
 
@@ -161,32 +220,48 @@ void launch(const Attention& problem, const Scratch& scratch, cudaStream_t strea
                    : launch_masked<Tile, false>(problem, scratch, stream);
 }
 
-// Whether `tiles` of 16 rows, more than there are SMs, run faster in the small blocks; see the table.
-template <typename Many, typename Few>
-bool many_are_better(const Attention& problem, int64_t tiles, int device) {
-    const int64_t bytes = 2 * problem.k_len * problem.head_dim * kElementBytes;
-    const int64_t many = clusters_at_once<Many, false>(device).of[1];
-    const int64_t few = clusters_at_once<Few, false>(device).of[1];
-    const auto filled_percent = [tiles](int64_t at_once) {
-        return 100 * tiles / (rounded_up(tiles, at_once) * at_once);
-    };
-    return tiles <= many || bytes < 512 << 10 || filled_percent(few) <= filled_percent(many) + 15;
+// Up to 16 rows on Hopper; see the table.
+template <typename T, int head_dim>
+void forward_few_rows(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    using Tile = Tiles<T, head_dim>;
+    using Many = typename Tile::Many;
+    using Several = typename Tile::Several;
+    using Long = typename Tile::Long;
+    using Few = typename Tile::Few16;
+    const int index = current_device();
+    const int64_t tiles = problem.batch * problem.kv_heads;
+    if (tiles > device_at(index).multiprocessors) {
+        const bool fits_many_alone = tiles > clusters_at_once<Several, false>(index).of[1] &&
+                                     tiles <= clusters_at_once<Many, false>(index).of[1];
+        head_dim == 64 && fits_many_alone ? launch<Many>(problem, scratch, stream)
+                                          : launch<Several>(problem, scratch, stream);
+        return;
+    }
+    if (!std::is_same_v<Many, Several> && problem.k_len <= Many::kGroups * Many::kKeys) {
+        launch<Many>(problem, scratch, stream);
+        return;
+    }
+    const Division division = problem.causal ? division_of<Long, true>(problem, true)
+                                             : division_of<Long, false>(problem, true);
+    // Where blocks on most SMs queue copies, those that fill the rings take longer by cp.async.
+    const bool crowded = 2 * tiles * division.splits > device_at(index).multiprocessors;
+    const int keys = division.most_steps() * Long::kKeys * (crowded ? 2 : 1);
+    keys <= Few::kRingKeys ? launch<Few>(problem, scratch, stream)
+                           : launch<Long>(problem, scratch, stream);
 }
 
 template <typename T, int head_dim>
 void forward_head_dim(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
-    using Many = typename Tiles<T, head_dim>::Many;
-    using Few = typename Tiles<T, head_dim>::Few16;
-    const int index = current_device();
-    const Device& device = device_at(index);
     const int64_t rows = rows_of_key_head(problem);
-    const int64_t tiles = rounded_up(rows, 16) * problem.batch * problem.kv_heads;
-    if (device.compute_capability != 90 ||
-        (rows <= 16 && tiles > device.multiprocessors &&
-         many_are_better<Many, Few>(problem, tiles, index))) {
-        launch<Many>(problem, scratch, stream);
+    if (device_at(current_device()).compute_capability != 90) {
+        using Many = typename Tiles<T, head_dim>::Many;
+        if constexpr (Many::kHopperOnly) {
+            throw std::invalid_argument("decode takes head dims above 128 on Hopper GPUs alone");
+        } else {
+            launch<Many>(problem, scratch, stream);
+        }
     } else if (rows <= 16) {
-        launch<Few>(problem, scratch, stream);
+        forward_few_rows<T, head_dim>(problem, scratch, stream);
     } else if (rows <= 32) {
         launch<typename Tiles<T, head_dim>::Few32>(problem, scratch, stream);
     } else {

@@ -20,12 +20,16 @@ struct Quad {
     float sum;
 };
 
+__device__ __forceinline__ Quad no_keys() {
+    return {make_float4(0.0f, 0.0f, 0.0f, 0.0f), -FLT_MAX, 0.0f};
+}
+
 // Adds up `count` parts in a fixed order. `statistics(i)` returns base and sum of part i, `values(i)`
 // its values.
 template <typename Statistics, typename Values>
 __device__ __forceinline__ Quad add_quads(int count, const Statistics& statistics,
                                           const Values& values) {
-    Quad whole{make_float4(0.0f, 0.0f, 0.0f, 0.0f), -FLT_MAX, 0.0f};
+    Quad whole = no_keys();
 #pragma unroll 4
     for (int i = 0; i < count; ++i) {
         whole.base = fmaxf(whole.base, statistics(i).x);
@@ -42,6 +46,18 @@ __device__ __forceinline__ Quad add_quads(int count, const Statistics& statistic
         whole.values.w = fmaf(part.w, weight, whole.values.w);
     }
     return whole;
+}
+
+// Both parts together. Needs no other part's base first, so that loads of several parts overlap.
+__device__ __forceinline__ Quad joined(const Quad& one, const Quad& other) {
+    const float base = fmaxf(one.base, other.base);
+    const float own = ptx::ex2(one.base - base);
+    const float weight = ptx::ex2(other.base - base);
+    return {make_float4(fmaf(other.values.x, weight, one.values.x * own),
+                        fmaf(other.values.y, weight, one.values.y * own),
+                        fmaf(other.values.z, weight, one.values.z * own),
+                        fmaf(other.values.w, weight, one.values.w * own)),
+            base, fmaf(other.sum, weight, one.sum * own)};
 }
 
 // Divides by the sum and stores the four dims from `target` on.

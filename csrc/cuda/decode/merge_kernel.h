@@ -35,9 +35,12 @@ __global__ void __launch_bounds__(kMergeThreads)
 #if __CUDA_ARCH__ >= 900
     sm90::ptx::griddepcontrol_wait();
 #endif
-    const Quad own = add_quads(
-        (parts - share + kShares - 1) / kShares, [&](int i) { return statistics[i * kShares]; },
-        [&](int i) { return values[i * kShares * kRowQuads]; });
+    Quad own = no_keys();
+#pragma unroll 4
+    for (int i = 0; share + i * kShares < parts; ++i) {
+        const float2 statistic = statistics[i * kShares];
+        own = joined(own, {values[i * kShares * kRowQuads], statistic.x, statistic.y});
+    }
     shared_values[share][quad_index] = own.values;
     if (quad_index == 0) {
         shared_statistics[share] = make_float2(own.base, own.sum);

@@ -1,7 +1,9 @@
 // Divides the keys of a tile among blocks of threads. Plain C++, so that tests can include it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "../both_sides.h"
 
@@ -20,44 +22,75 @@ struct Division {
         return split * steps_each + (split < steps_left ? split : steps_left);
     }
     FLASHBENCH_BOTH_SIDES int clusters() const { return splits / cluster; }
+    int most_steps() const { return steps_each + (steps_left > 0 ? 1 : 0); }
 };
 
 inline Division divide(int steps, int splits, int cluster) {
     return {splits, cluster, steps / splits, steps % splits};
 }
 
-// The overhead of a division, as the bytes that a block could have read in that time
-// (docs/lab/cuda-kernels.md has the measurements).
-constexpr int64_t kBlockCost = 192 << 10;   // to start and to end a block
-constexpr int64_t kClusterCost = 64 << 10;  // more, if it is one of a cluster
-constexpr int64_t kKernelCost = 256 << 10;  // more, if a second kernel follows
-constexpr int64_t kPartCost = 2 << 10;      // more, for each part of a row that it adds up
-
-// Blocks of a cluster share one GPC's path to memory, so they read slower, the more so the larger the
-// cluster. Sizes in between do not divide the GPCs well.
-struct ClusterSize {
-    int blocks;
-    int percent;  // time to read, relative to blocks without a cluster
-};
-constexpr ClusterSize kClusterSizes[] = {{2, 110}, {3, 110}, {4, 110}, {5, 110},
-                                         {6, 110}, {7, 110}, {8, 110}, {16, 125}};
-// The clusters that a second kernel merges. A GPC has room for two.
-constexpr ClusterSize kManyClusters{8, 110};
-
 inline int64_t rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The work of a launch, and the GPU's room for it.
 struct Room {
     int64_t tiles;
-    int steps;          // of a tile
-    int groups;         // of warps in a block: the steps it takes per round
-    int64_t round_bytes;
+    int steps;  // of a tile
+    int step_bytes;
     int multiprocessors;
     const int* at_once;  // [size]: how many clusters of that many blocks run at once; 0 for none
     bool scratch;        // a second kernel may follow
+    int head_dim;
+    bool from_memory;    // K and V do not fit in L2
 };
 
-// The fastest division by the costs above.
+// What a division costs, in nanoseconds and bytes per nanosecond, fitted to an H200
+// (docs/lab/cuda-kernels.md, tests/kernels/native/check_split.cpp).
+namespace cost {
+
+constexpr double kBlock = 4600;   // a launch, a block's first copies and its end
+constexpr double kCluster = 300;  // more, for the blocks of a cluster
+constexpr double kKernel = 1100;  // more, if a second kernel follows
+constexpr double kPart = 12;      // more, for each part of a row that it adds up
+
+// How fast a block reads. Below head dim 128 it computes as long; from memory it waits longer.
+constexpr double kBlockRate = 135;
+constexpr double kNarrowBlockRate = 95;
+constexpr double kBlockRateFromMemory = 75;
+// A block's share if L2 serves all SMs, or if blocks fill a GPC, as the larger clusters do.
+constexpr double kSharedRate = 76;
+constexpr int kGpcBlocks = 16;
+constexpr double kGpcRate = 1400;
+constexpr double kGpcRateFromMemory = 860;
+constexpr double kMemoryRate = 4300;
+
+}  // namespace cost
+
+// The time of a division into `splits` with clusters of `size`.
+inline double predicted_time(const Room& room, int splits, int size) {
+    const int64_t places = room.at_once[size];
+    const int64_t clusters = room.tiles * (splits / size);
+    const int64_t rounds = rounded_up(clusters, places);
+    const auto running = static_cast<double>(std::min(clusters, places));
+    double rate = room.head_dim < 128 ? cost::kNarrowBlockRate : cost::kBlockRate;
+    rate = std::min(rate, cost::kSharedRate * static_cast<double>(places) / running);
+    if (size >= cost::kGpcBlocks) {
+        rate = std::min(rate, (room.from_memory ? cost::kGpcRateFromMemory : cost::kGpcRate) / size);
+    }
+    if (room.from_memory) {
+        rate = std::min({rate, cost::kBlockRateFromMemory, cost::kMemoryRate / (running * size)});
+    }
+    const int64_t bytes = rounded_up(room.steps, splits) * room.step_bytes;
+    const int parts = splits / size;
+    return static_cast<double>(rounds) * (cost::kBlock + static_cast<double>(bytes) / rate) +
+           (size > 1 ? cost::kCluster : 0.0) +
+           (parts > 1 ? cost::kKernel + parts * cost::kPart : 0.0);
+}
+
+// Sizes of clusters without a second kernel, and of those that one merges.
+constexpr int kClusterSizes[] = {2, 3, 4, 5, 6, 7, 8, 16};
+constexpr int kMergedCluster = 8;
+
+// The division with the least predicted time; of equal ones that with the fewest blocks.
 inline Division best_division(const Room& room) {
     int splits = 1;
     int cluster = 1;
@@ -65,40 +98,35 @@ inline Division best_division(const Room& room) {
     if (room.tiles >= room.multiprocessors && room.tiles <= room.at_once[1]) {
         return divide(room.steps, splits, cluster);
     }
-    int64_t least = INT64_MAX;
-    const auto consider = [&](int new_splits, ClusterSize size, int64_t cost) {
-        if (new_splits > room.steps || room.at_once[size.blocks] == 0) {
+    double least = std::numeric_limits<double>::infinity();
+    const auto consider = [&](int new_splits, int size) {
+        if (new_splits > room.steps || room.at_once[size] == 0) {
             return;
         }
-        const int64_t bytes =
-            rounded_up(rounded_up(room.steps, new_splits), room.groups) * room.round_bytes;
-        const int64_t rounds = rounded_up(room.tiles * (new_splits / size.blocks),
-                                          room.at_once[size.blocks]);
-        const int64_t total = rounds * (bytes * size.percent / 100 + kBlockCost) + cost;
-        if (total < least) {
-            least = total;
+        const double time = predicted_time(room, new_splits, size);
+        if (time < least) {
+            least = time;
             splits = new_splits;
-            cluster = size.blocks;
+            cluster = size;
         }
     };
-    consider(1, {1, 100}, 0);
-    for (const ClusterSize& size : kClusterSizes) {
+    consider(1, 1);
+    for (const int size : kClusterSizes) {
         // With several rounds of tiles, halves suffice to balance the last one.
-        if (room.tiles <= room.at_once[1] || size.blocks == 2) {
-            consider(size.blocks, size, kClusterCost);
+        if (room.tiles <= room.at_once[1] || size == 2) {
+            consider(size, size);
         }
     }
-    const auto consider_two_kernels = [&](ClusterSize size, int64_t clusters) {
-        const int64_t most = room.steps / size.blocks;
-        const int parts = static_cast<int>(clusters < most ? clusters : most);
+    const auto consider_two_kernels = [&](int size, int64_t clusters) {
+        const auto parts = static_cast<int>(std::min<int64_t>(clusters, room.steps / size));
         if (parts > 1) {
-            consider(parts * size.blocks, size, kClusterCost + kKernelCost + parts * kPartCost);
+            consider(parts * size, size);
         }
     };
     if (room.scratch) {
-        consider_two_kernels({1, 100}, room.at_once[1] / room.tiles);
-        consider_two_kernels(kManyClusters,
-                             (room.at_once[kManyClusters.blocks] + 1) / 2 / room.tiles);
+        consider_two_kernels(1, room.at_once[1] / room.tiles);
+        // A GPC has room for two clusters of eight; one in each reads faster.
+        consider_two_kernels(kMergedCluster, (room.at_once[kMergedCluster] + 1) / 2 / room.tiles);
     }
     return divide(room.steps, splits, cluster);
 }

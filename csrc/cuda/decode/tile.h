@@ -3,20 +3,29 @@
 
 #include <cuda_runtime.h>
 
+#include <type_traits>
+
+#include "../boxes.h"
 #include "../constants.h"
 #include "../mma_tile.h"
+#include "../shared_tile.h"
 
 namespace flashbench::cuda::decode {
 
 constexpr int larger(int a, int b) { return a > b ? a : b; }
 
 // 16 query rows for each of `row_warps` warps. `groups` of such warps take turns of `keys` keys, each
-// group through its own ring of `stages` buffers of K and V. `blocks_per_sm` limits the registers.
+// group through its own ring of `stages` buffers of K and V. `blocks_per_sm` limits the registers. `boxes`:
+// K and V lie in shared memory as TMA stores them.
 template <typename T, int head_dim, int row_warps, int groups, int keys, int stages,
-          int blocks_per_sm>
+          int blocks_per_sm, bool boxes = false>
 struct DecodeTile {
     using Type = T;
-    using Warp = MmaTile<T, head_dim, 16 * row_warps, keys, row_warps, 1, true>;
+    static constexpr bool kBoxes = boxes;
+    // Compiled for Hopper alone: with an SM to itself a block needs more shared memory than other chips have.
+    static constexpr bool kHopperOnly = boxes || blocks_per_sm == 1;
+    using Keys = std::conditional_t<boxes, Boxes<head_dim, keys>, Swizzle<head_dim>>;
+    using Warp = MmaTile<T, head_dim, 16 * row_warps, keys, row_warps, 1, true, 1, 1, Keys>;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kRows = 16 * row_warps;
     static constexpr int kKeys = keys;
@@ -25,6 +34,7 @@ struct DecodeTile {
     static constexpr int kBlocksPerSm = blocks_per_sm;
     static constexpr int kGroupThreads = row_warps * kWarpSize;
     static constexpr int kThreads = groups * kGroupThreads;
+    static constexpr int kRingKeys = groups * stages * keys;  // requested at once
 
     // During the loop over keys: Q, then each group's ring.
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
@@ -46,7 +56,8 @@ struct DecodeTile {
         const int received = cluster == 1 ? 0 : (kQuads + cluster) * kQuadBytes;
         return larger(kWalkBytes, kPartsBytes + received) + kBarrierBytes;
     }
-    static constexpr int kBarrierBytes = 16;
+    // mbarriers: the cluster's and, for TMA, that of K and that of V of each group and stage.
+    static constexpr int kBarrierBytes = 16 + (boxes ? groups * stages * 2 * 8 : 0);
 };
 
 }  // namespace flashbench::cuda::decode
