@@ -111,7 +111,7 @@ Division division_of(const Attention& problem, bool scratch) {
     return best_division({row_tiles<Tile>(problem) * problem.batch * problem.kv_heads,
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
-                          clusters_at_once<Tile, causal>(index).of, scratch, Tile::kHeadDim,
+                          clusters_at_once<Tile, causal>(index).of, scratch, Tile::kBlockRate,
                           bytes > device.l2_bytes / 8 * 7});
 }
 
@@ -207,10 +207,9 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
         // Chips with clusters also have griddepcontrol: the second kernel's blocks start while the first
         // kernel ends, and wait for it.
         cudaLaunchAttribute overlap = overlap_attribute();
-        const bool overlaps = clusters_at_once<Tile, causal>(current_device()).of[2] > 0;
         launch_kernel(reinterpret_cast<const void*>(merge_partials<T, Tile::kHeadDim>),
                       dim3(static_cast<unsigned>(batch_heads * rows)), kMergeThreads, 0,
-                      overlaps ? &overlap : nullptr, arguments, stream);
+                      cluster > 1 ? &overlap : nullptr, arguments, stream);
     }
 }
 

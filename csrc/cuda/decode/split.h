@@ -39,7 +39,7 @@ struct Room {
     int multiprocessors;
     const int* at_once;  // [size]: how many clusters of that many blocks run at once; 0 for none
     bool scratch;        // a second kernel may follow
-    int head_dim;
+    double block_rate;   // the most bytes per nanosecond that a block reads, or computes
     bool from_memory;    // K and V do not fit in L2
 };
 
@@ -49,19 +49,18 @@ namespace cost {
 
 constexpr double kBlock = 4600;   // a launch, a block's first copies and its end
 constexpr double kCluster = 300;  // more, for the blocks of a cluster
-constexpr double kKernel = 1100;  // more, if a second kernel follows
+constexpr double kKernel = 1500;  // more, if a second kernel follows
 constexpr double kPart = 12;      // more, for each part of a row that it adds up
 
-// How fast a block reads. Below head dim 128 it computes as long; from memory it waits longer.
-constexpr double kBlockRate = 135;
-constexpr double kNarrowBlockRate = 95;
-constexpr double kBlockRateFromMemory = 75;
-// A block's share if L2 serves all SMs, or if blocks fill a GPC, as the larger clusters do.
+constexpr double kPairRate = 95;  // the most for a block in a cluster of two
+// The most that a block's share is if L2 serves all SMs, or if blocks fill a GPC, as the larger clusters
+// do, or from memory, which is farther away.
 constexpr double kSharedRate = 76;
 constexpr int kGpcBlocks = 16;
 constexpr double kGpcRate = 1400;
 constexpr double kGpcRateFromMemory = 860;
-constexpr double kMemoryRate = 4300;
+constexpr double kBlockRateFromMemory = 75;
+constexpr double kMemoryRate = 4300;  // of all blocks together
 
 }  // namespace cost
 
@@ -71,8 +70,11 @@ inline double predicted_time(const Room& room, int splits, int size) {
     const int64_t clusters = room.tiles * (splits / size);
     const int64_t rounds = rounded_up(clusters, places);
     const auto running = static_cast<double>(std::min(clusters, places));
-    double rate = room.head_dim < 128 ? cost::kNarrowBlockRate : cost::kBlockRate;
-    rate = std::min(rate, cost::kSharedRate * static_cast<double>(places) / running);
+    double rate = std::min(room.block_rate,
+                           cost::kSharedRate * static_cast<double>(places) / running);
+    if (size == 2) {
+        rate = std::min(rate, cost::kPairRate);
+    }
     if (size >= cost::kGpcBlocks) {
         rate = std::min(rate, (room.from_memory ? cost::kGpcRateFromMemory : cost::kGpcRate) / size);
     }

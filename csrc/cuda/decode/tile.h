@@ -35,6 +35,10 @@ struct DecodeTile {
     static constexpr int kGroupThreads = row_warps * kWarpSize;
     static constexpr int kThreads = groups * kGroupThreads;
     static constexpr int kRingKeys = groups * stages * keys;  // requested at once
+    // Bytes of K and V per nanosecond that a block computes at most, measured on an H200; for split.h.
+    static constexpr double kBlockRate = row_warps == 1 ? (head_dim < 128 ? 95 : 135)
+                                         : row_warps == 2 ? 60
+                                                          : 35;
 
     // During the loop over keys: Q, then each group's ring.
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
