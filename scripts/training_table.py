@@ -28,12 +28,14 @@ def options(run: dict[str, Any]) -> str:
 
 
 def row(run: dict[str, Any]) -> str:
-    """One run: differences of losses as parts of SDPA's, rates with their 95 % intervals."""
-    control = f"sdpa {run['control']}"
-    differences = [f"{run['differences'][name][1]:.2g}" for name in ("ours", control)]
+    """One run: differences of losses as parts of SDPA's, rates with their 95 % intervals; empty cells
+    of a control that was not trained."""
+    beside = ["ours"] + ([f"sdpa {run['control']}"] if run["control"] else [])
+    differences = [f"{run['differences'][name][1]:.2g}" for name in beside]
     rates = [interval(run["rates"][name], 0) for name in ("ours", "sdpa")]
-    ratios = [interval(run["rates"][f"{name} / sdpa"], 3) for name in ("ours", control)]
-    return f"| `{options(run)}` | {' | '.join([*differences, *rates, *ratios])} |"
+    ratios = [interval(run["rates"][f"{name} / sdpa"], 3) for name in beside]
+    missing = [""] * (2 - len(beside))
+    return f"| `{options(run)}` | {' | '.join(differences + missing + rates + ratios + missing)} |"
 
 
 def interval(found: list[float], digits: int) -> str:
@@ -42,17 +44,15 @@ def interval(found: list[float], digits: int) -> str:
 
 
 def main(files: list[str]) -> None:
-    """A table for each machine, torch, build and control, in the order of the files."""
+    """A table for each machine, torch and build, in the order of the files."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for file in files:
         run = json.loads((ROOT / file).read_text())
-        title = (
-            f"{run['machine']}, torch {run['torch']}, flashbench at {run['commit'][:12]}; control: "
-            f"`--control {run['control']}`"
-        )
+        title = f"{run['machine']}, torch {run['torch']}, flashbench at {run['commit'][:12]}"
         groups.setdefault(title, []).append(run)
     for title, runs in groups.items():
-        print(f"{title}\n\n{HEAD}")
+        controls = sorted({f"`--control {run['control']}`" for run in runs if run["control"]})
+        print("; control: ".join([title, *controls]) + f"\n\n{HEAD}")
         for run in runs:
             print(row(run))
         print()
