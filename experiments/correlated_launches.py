@@ -48,7 +48,7 @@ def flagged(rows: FloatArray, share: float, largest: float, alpha: float) -> Flo
     """(draws,): the launch at which a row is flagged; one more than all if never."""
     draws, launches = rows.shape
     found = np.full(draws, launches + 1.0)
-    for n in range(launches_needed_anytime(alpha), launches + 1):
+    for n in range(launches_needed_anytime(alpha, round(ALPHA / alpha)), launches + 1):
         quiet = np.flatnonzero(found > launches)
         seen = rows[quiet, :n]
         evidence = _Launches(seen).log_evidence(np.zeros((len(seen), 1)))[:, 0]

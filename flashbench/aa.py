@@ -20,7 +20,7 @@ from flashbench.outcome import Outcome
 from flashbench.pairing import Pairing, of_builds
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
-from flashbench.stats.sequential import exceeds, launches_needed_anytime
+from flashbench.stats.sequential import Terms, exceeds, launches_needed_anytime
 from flashbench.verdict import DECIDED, DIFFERENT, outcome_alone
 
 MOST_LAUNCHES = 40  # for a planned comparison
@@ -137,15 +137,16 @@ def detectable_changes(
     if len(ratios) < 2:
         return {power: np.full(MOST_LAUNCHES, math.inf) for power in POWERS}
     draws = unchanged(ratios)
-    level, limit = simultaneous_alpha(alpha, family), math.log1p(tolerance)
+    limit = math.log1p(tolerance)
+    terms = Terms(simultaneous_alpha(alpha, family), family)
     changes = _changes(tolerance)
     shifts = np.log1p(changes)
     found = np.zeros((len(changes), _DRAWS), dtype=bool)
     share = np.zeros((MOST_LAUNCHES, len(changes)))
-    for n in range(launches_needed_anytime(level), MOST_LAUNCHES + 1):
+    for n in range(terms.least, MOST_LAUNCHES + 1):
         change, draw = np.nonzero(~found)
         rows = draws[draw, :n] + shifts[change, None]
-        found[change, draw] = exceeds(rows, limit, level)
+        found[change, draw] = exceeds(rows, limit, terms)
         share[n - 1] = found.mean(axis=1)
     return {power: _smallest(share >= power, changes) for power in POWERS}
 
@@ -158,10 +159,10 @@ def attainable_tolerances(ratios: FloatArray, family: int, alpha: float) -> Floa
     if len(ratios) < 2:
         return attained
     draws = unchanged(ratios)
-    level = simultaneous_alpha(alpha, family)
+    terms = Terms(simultaneous_alpha(alpha, family), family)
 
     def is_same(rows: FloatArray, limit: float) -> BoolArray:
-        return exceeds(rows, -limit, level) & exceeds(-rows, -limit, level)
+        return exceeds(rows, -limit, terms) & exceeds(-rows, -limit, terms)
 
     left = list(TOLERANCES)  # not attained yet
     for n in range(_EVERY, MOST_LAUNCHES + 1, _EVERY):
@@ -232,7 +233,8 @@ def _at_any_look(
     found = [{i: undecided for i, p in enumerate(g) if p.failure is None} for g in groups]
     open_cases = [set(cases) for cases in found]
     # Before that no interval is bounded, so nothing is decided.
-    first = launches_needed_anytime(simultaneous_alpha(alpha, len(groups[0]))) if groups else 0
+    family = len(groups[0]) if groups else 1
+    first = launches_needed_anytime(simultaneous_alpha(alpha, family), family)
     for look in range(first, launches + 1):
         left = [place for place, cases in enumerate(open_cases) if cases]
         cuts = [[_cut(pairing, 0, look) for pairing in kept[place]] for place in left]

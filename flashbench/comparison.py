@@ -11,18 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flashbench.arrays import FloatArray
+from flashbench.family_noise import by_launch, noise_of_all, noise_until
 from flashbench.launches import Failure, LaunchData
 from flashbench.pairing import Identified, Pairing, of_builds, of_runs, with_baseline
 from flashbench.stats.family import look_price, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
-from flashbench.stats.order import (
-    SIGNIFICANCE,
-    SIGNIFICANCE_ANYTIME,
-    launch_correlation,
-    stretch,
-    widened,
-)
-from flashbench.stats.sequential import anytime_shift, anytime_shifts
+from flashbench.stats.order import stretch, widened
+from flashbench.stats.sequential import Terms, anytime_shift, anytime_shifts
 from flashbench.stats.shift import Shift, paired_shift, smallest_p
 from flashbench.stats.unlike import unlike_shift
 
@@ -31,12 +26,11 @@ from flashbench.stats.unlike import unlike_shift
 class Estimate:
     """The speed-up and its uncertainty."""
 
-    shift: Shift  # of confidence 1 - alpha
-    alpha: float  # of this interval, already divided by the family
+    shift: Shift  # of confidence 1 - terms.alpha
+    terms: Terms  # of this interval
     p_family: float  # times the number of comparisons: at most alpha exactly if `shift` excludes 0
     least_p: bool  # this many launches cannot give a smaller one
     modes: Modes | None  # of the log speed-up across launches, per side
-    correlation: float  # of neighbouring launches over the family; the interval allows for it
     anytime: bool  # the interval holds at any stopping time, see stats/sequential.py
 
 
@@ -110,7 +104,8 @@ def if_correlated(comparison: Comparison, correlation: float) -> Shift:
     found = comparison.estimate
     assert found is not None
     sides = comparison.pairing.sides
-    return _allowing_for_order(sides, found.alpha, correlation, anytime=found.anytime)
+    terms = replace(found.terms, correlation=correlation)
+    return _allowing_for_order(sides, terms, anytime=found.anytime)
 
 
 def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | None:
@@ -125,35 +120,16 @@ def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | N
     value = float(np.mean([estimate.shift.value for _, estimate in compared]))
     means = []
     for side in range(len(compared[0][0].sides)):
-        rows = _by_launch([pairing for pairing, _ in compared], side)
+        rows = by_launch([pairing for pairing, _ in compared], side)
         common = ~np.isnan(rows).any(axis=0)
         if not common.any():
             return Shift(value, -math.inf, math.inf, 1.0)
         means.append(np.mean(rows[:, common], axis=0))
-    correlation = max(estimate.correlation for _, estimate in compared)
-    anytime = compared[0][1].anytime
-    shift = _allowing_for_order(tuple(means), alpha, correlation, anytime=anytime)
+    family = [estimate.terms for _, estimate in compared]
+    correlation = max(terms.correlation for terms in family)
+    terms = Terms(alpha, 1, correlation, any(terms.modes for terms in family))
+    shift = _allowing_for_order(tuple(means), terms, anytime=compared[0][1].anytime)
     return replace(shift, value=min(max(value, shift.low), shift.high))
-
-
-def _launch_correlation(compared: list[Pairing], until: int | None = None) -> float:
-    """The larger of the two files' correlations, over all cases, from the launches up to
-    `until`."""
-    significance = SIGNIFICANCE if until is None else SIGNIFICANCE_ANYTIME
-    correlations = [0.0]
-    for side in range(len(compared[0].sides) if compared else 0):
-        rows = _by_launch(compared, side)[:, : None if until is None else until + 1]
-        correlations.append(launch_correlation(rows, significance))
-    return max(correlations)
-
-
-def _by_launch(pairings: list[Pairing], side: int) -> FloatArray:
-    """(pairings, launches): one file's number of every launch; NaN where a launch has none."""
-    last = max(int(pairing.launch_numbers(side)[-1]) for pairing in pairings)
-    rows = np.full((len(pairings), last + 1), np.nan)
-    for row, pairing in zip(rows, pairings, strict=True):
-        row[pairing.launch_numbers(side)] = pairing.sides[side]
-    return rows
 
 
 def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
@@ -163,17 +139,20 @@ def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
 
 
 def _allowing_for_order(
-    sides: tuple[FloatArray, ...], alpha: float, correlation: float, *, anytime: bool = False
+    sides: tuple[FloatArray, ...], terms: Terms, *, anytime: bool = False
 ) -> Shift:
     """The shift with its interval widened for correlated launches, and the p-value that goes with
     it: a wider interval excludes 0 exactly when the plain one excludes a point nearer to the value.
     """
     if anytime:
-        return anytime_shift(sides[0], alpha, correlation)
-    shift = _shift(sides, alpha)
-    if correlation == 0:
-        return shift
-    factor = stretch(correlation, min(map(len, sides)), alpha)
+        return anytime_shift(sides[0], terms)
+    shift = _shift(sides, terms.alpha)
+    return _stretched(shift, sides, terms) if terms.correlation else shift
+
+
+def _stretched(shift: Shift, sides: tuple[FloatArray, ...], terms: Terms) -> Shift:
+    alpha = terms.alpha
+    factor = stretch(terms.correlation, min(map(len, sides)), alpha)
     nearer = shift.value * (1 - 1 / factor)
     p = 1.0 if math.isinf(factor) else _shift((*sides[:-1], sides[-1] - nearer), alpha).p
     return replace(widened(shift, factor), p=p)
@@ -201,47 +180,53 @@ def decide_families(
 ) -> list[list[Comparison]]:
     """`decide_family` of each, in less time than one after another."""
     compared: list[Pairing] = []
-    levels: list[float] = []
-    correlations: list[float] = []
+    levels: list[Terms] = []
+    shifts: list[Shift] = []
     for pairings in families:
         measured = [pairing for pairing in pairings if pairing.failure is None]
         assert not anytime or all(len(pairing.sides) == 1 for pairing in measured)
         # With looks as it grows, the family must be the planned one: later failures count too.
-        level = simultaneous_alpha(alpha, choices * len(pairings if anytime else measured))
-        lasts = [int(pairing.launch_numbers(0)[-1]) if anytime else None for pairing in measured]
-        correlation = {last: _launch_correlation(measured, last) for last in set(lasts)}
+        comparisons = choices * len(pairings if anytime else measured)
+        level = simultaneous_alpha(alpha, comparisons)
+        if anytime:
+            lasts = [int(pairing.launch_numbers(0)[-1]) for pairing in measured]
+            known = {last: noise_until(last, measured, tolerance) for last in set(lasts)}
+            noises = [known[last] for last in lasts]
+        else:
+            plain = [_shift(pairing.sides, level) for pairing in measured]
+            noises = [noise_of_all(measured)] * len(measured)
+            shifts += plain
         compared += measured
-        levels += [level] * len(measured)
-        correlations += [correlation[last] for last in lasts]
+        levels += [Terms(level, comparisons, one.correlation, one.modes) for one in noises]
     if anytime:
-        shifts = _anytime([pairing.sides[0] for pairing in compared], levels, correlations)
+        shifts = _anytime([pairing.sides[0] for pairing in compared], levels)
     else:
-        sides = [pairing.sides for pairing in compared]
-        shifts = list(map(_allowing_for_order, sides, levels, correlations))
+        shifts = [
+            _stretched(shift, pairing.sides, terms) if terms.correlation else shift
+            for shift, pairing, terms in zip(shifts, compared, levels, strict=True)
+        ]
 
-    def estimated(pairing: Pairing, shift: Shift, level: float, correlation: float) -> Estimate:
+    def estimated(pairing: Pairing, shift: Shift, terms: Terms) -> Estimate:
         modes = [two_modes(side, math.log1p(tolerance)) for side in pairing.sides]
         found = next((m for m in modes if m), None)
         least = not anytime and shift.p <= smallest_p(*pairing.launches) < 1
-        p = min(1.0, shift.p * alpha / level)
-        return Estimate(shift, level, p, least, found, correlation, anytime)
+        p = min(1.0, shift.p * alpha / terms.alpha)
+        return Estimate(shift, terms, p, least, found, anytime)
 
-    estimates = map(estimated, compared, shifts, levels, correlations)
+    estimates = map(estimated, compared, shifts, levels)
     return [
         [Comparison(p, next(estimates) if p.failure is None else None) for p in pairings]
         for pairings in families
     ]
 
 
-def _anytime(
-    sides: list[FloatArray], levels: list[float], correlations: list[float]
-) -> list[Shift]:
+def _anytime(sides: list[FloatArray], levels: list[Terms]) -> list[Shift]:
     """Shifts of cases that may have left the plan at different launches."""
-    alike: dict[tuple[int, float, float], list[int]] = {}
-    for place, rule in enumerate(zip(map(len, sides), levels, correlations, strict=True)):
+    alike: dict[tuple[int, Terms], list[int]] = {}
+    for place, rule in enumerate(zip(map(len, sides), levels, strict=True)):
         alike.setdefault(rule, []).append(place)
     shifts: dict[int, Shift] = {}
-    for (_, level, correlation), places in alike.items():
+    for (_, terms), places in alike.items():
         rows = np.stack([sides[place] for place in places])
-        shifts |= dict(zip(places, anytime_shifts(rows, level, correlation), strict=True))
+        shifts |= dict(zip(places, anytime_shifts(rows, terms), strict=True))
     return [shifts[place] for place in range(len(sides))]

@@ -181,7 +181,9 @@ def launch_order(
 ) -> list[Caveat]:
     """The caveat that the intervals allow for correlated launches, if they do; or that verdicts
     would not hold if launches were, where too few cases show whether they are."""
-    correlation = max((c.estimate.correlation for c in comparisons if c.estimate), default=0.0)
+    correlation = max(
+        (c.estimate.terms.correlation for c in comparisons if c.estimate), default=0.0
+    )
     if not correlation:
         limit = math.log1p(tolerance)
         fragile = 0

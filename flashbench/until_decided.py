@@ -109,14 +109,14 @@ def out_of_reach(run: RunFile, report: Report, most: int, budget: float | None) 
             continue
         deviation = spread(comparison.pairing.sides[0])
         if abs(found.shift.value) <= limit + 2 * deviation:
-            spreads[comparison.case.id] = deviation, found.alpha
+            spreads[comparison.case.id] = deviation, found.terms
     if not spreads:
         return None
 
     def needed(tolerance: float) -> int:
         counts = (
-            launches_until_decided(deviation, tolerance, alpha, MAX_PLANNED_LAUNCHES).likely
-            for deviation, alpha in spreads.values()
+            launches_until_decided(deviation, tolerance, terms, MAX_PLANNED_LAUNCHES).likely
+            for deviation, terms in spreads.values()
         )
         return math.ceil(max(counts))
 

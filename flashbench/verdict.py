@@ -13,11 +13,9 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
-from flashbench.arrays import FloatArray
 from flashbench.comparison import Comparison, Estimate
 from flashbench.errors import Exit
+from flashbench.family_noise import variance_of_mean
 from flashbench.outcome import Outcome
 from flashbench.pairing import Pairing
 from flashbench.stats.order import inflation
@@ -107,18 +105,18 @@ def judge(comparison: Comparison, tolerance: float) -> Verdict:
     pairing, estimate = comparison.pairing, comparison.estimate
     assert estimate is not None
     shift = estimate.shift
-    least = _least(pairing, estimate)
-    if not shift.bounded:
-        return _unbounded(pairing, estimate, least)
     limit = math.log1p(tolerance)
-    detectable = _detectable(pairing, estimate, limit)
-    if estimate.modes and not _modes_agree(pairing, limit):
+    detectable = _detectable(pairing, estimate, limit) if shift.bounded else None
+    if (shift.bounded or estimate.anytime) and estimate.modes and not _modes_agree(pairing, limit):
         low, high = math.exp(estimate.modes.low), math.exp(estimate.modes.high)
         return Verdict(
             Outcome.UNDECIDED,
             f"two modes across launches: speed-up {low:.3f} in some, {high:.3f} in others; {_FIND}",
             detectable,
         )
+    least = _least(pairing, estimate)
+    if detectable is None:
+        return _unbounded(pairing, estimate, least)
     outcome = outcome_of(shift, limit)
     if outcome is Outcome.SAME:
         real = shift.low > 0 or shift.high < 0
@@ -151,27 +149,31 @@ def exit_code(verdicts: Iterable[Verdict], allow: Collection[str] = ()) -> Exit:
 
 def _least(pairing: Pairing, estimate: Estimate) -> int:
     if estimate.anytime:
-        return launches_needed_anytime(estimate.alpha)
-    return launches_needed(estimate.alpha, paired=len(pairing.sides) == 1)
+        return launches_needed_anytime(estimate.terms.alpha, estimate.terms.comparisons)
+    return launches_needed(estimate.terms.alpha, paired=len(pairing.sides) == 1)
 
 
 def _unbounded(pairing: Pairing, estimate: Estimate, least: int) -> Verdict:
     now = min(pairing.launches)
     sides = len(pairing.sides) > 1
+    alpha = estimate.terms.alpha
     if now < least:
         have = " + ".join(str(n) for n in pairing.launches)
         reason = f"{have} {'launch is' if have == '1' else 'launches are'} too few for any verdict"
         if estimate.anytime:
             return Verdict(Outcome.UNDECIDED, reason, launches=least, least=True)
-        advised = launches_advised(estimate.alpha, paired=not sides)
+        advised = launches_advised(alpha, paired=not sides)
         return Verdict(Outcome.UNDECIDED, reason, launches=advised, side=sides)
-    enough = launches_needed_tight(estimate.alpha)
+    enough = launches_needed_tight(alpha)
     if estimate.anytime and now < enough:
         reason = f"{now} launches this similar may all be in one mode, or on one clock tick"
+        if estimate.terms.modes:
+            reason = f"some cases seem to have two modes, and {now} launches may all be in one"
         return Verdict(Outcome.UNDECIDED, reason, launches=enough)
+    correlation = estimate.terms.correlation
     return Verdict(
         Outcome.UNDECIDED,
-        f"each launch is so similar to the one before (autocorrelation {estimate.correlation:.2f}) "
+        f"each launch is so similar to the one before (autocorrelation {correlation:.2f}) "
         f"that {now} do not show their spread; let the machine settle",
     )
 
@@ -224,7 +226,7 @@ def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -
     deviation = spread(pairing.sides[0])
 
     def narrow(launches: int) -> bool:
-        width = expected_half_width(launches, estimate.alpha, estimate.correlation)
+        width = expected_half_width(launches, estimate.terms)
         return deviation * width <= half_width
 
     enough = bisect_left(range(MAX_PLANNED_LAUNCHES + 1), True, key=narrow)
@@ -235,14 +237,10 @@ def _detectable(pairing: Pairing, estimate: Estimate, limit: float) -> float:
     """Smallest change that this many launches call FASTER or SLOWER with 80 % power: the centre
     must clear the tolerance by the interval's half width, and misses its true value by one
     standard error times the 80 % quantile."""
-    error = math.sqrt(sum(_variance_of_mean(side) for side in pairing.sides))
-    error *= inflation(estimate.correlation)
+    error = math.sqrt(sum(variance_of_mean(side) for side in pairing.sides))
+    error *= inflation(estimate.terms.correlation)
     bar = limit + (estimate.shift.high - estimate.shift.low) / 2
     return math.expm1(min(bar + _Z_POWER * error, 700.0))
-
-
-def _variance_of_mean(side: FloatArray) -> float:
-    return float(np.var(side, ddof=1)) / len(side) if len(side) > 1 else 0.0
 
 
 def _modes_agree(pairing: Pairing, limit: float) -> bool:

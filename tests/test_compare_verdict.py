@@ -21,6 +21,7 @@ from flashbench.pairing import Pairing
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Result, RunFile
 from flashbench.stats.modes import Modes
+from flashbench.stats.sequential import Terms
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Verdict, exit_code, judge, outcome_alone
 from flashbench.views import frame
@@ -30,7 +31,7 @@ def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Ou
     case = make_cases(1)[0]
     sides = (np.linspace(value - 0.01, value + 0.01, 20),)
     shift = Shift(value, low, high, 0.5)
-    estimate = Estimate(shift, 0.05, 0.5, False, None, 0.0, anytime=False)
+    estimate = Estimate(shift, Terms(0.05), 0.5, False, None, anytime=False)
     comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
     outcome = judge(comparison, tolerance).outcome
     assert outcome_alone(comparison, tolerance) is outcome
@@ -144,7 +145,7 @@ def test_modes_of_times_say_where_to_look_not_how_often_to_measure():
     """A ratio that is open while times have two modes gets no number of launches."""
     case = make_cases(1)[0]
     sides = (np.linspace(-0.05, 0.05, 20),)
-    estimate = Estimate(Shift(0.0, -0.03, 0.03, 0.5), 0.05, 0.5, False, None, 0.0, anytime=False)
+    estimate = Estimate(Shift(0.0, -0.03, 0.03, 0.5), Terms(0.05), 0.5, False, None, anytime=False)
     pairing = Pairing(case, "ours", "sdpa", "wall", sides=sides, time_modes=True)
     verdict = judge(Comparison(pairing, estimate), 0.01)
     assert verdict.launches is None
@@ -205,10 +206,10 @@ def test_the_launches_named_decide_most_of_all(needed, said):
 def test_the_least_number_of_launches_is_not_called_enough():
     """After each look the reason names those that give an interval at all, and no more."""
     report = report_one(make_pair(np.random.default_rng(1), cases=make_cases(1), launches=2))
-    least = "2 launches are too few for any verdict; at least 4 launches are needed"
+    least = "2 launches are too few for any verdict; at least 6 launches are needed"
     assert report.verdicts[0].full_reason == least
     (message,) = (note.message for note in frame.notes(report) if note.code == "UNDECIDED")
-    assert message.endswith(f"{least}, in 4 s more")  # of 2 s each
+    assert message.endswith(f"{least}, in 8 s more")  # of 2 s each
 
 
 def test_modes_that_agree_do_not_hide_a_slowdown():
@@ -222,7 +223,9 @@ def test_modes_inside_the_tolerance_are_the_same():
     case = make_cases(1)[0]
     sides = (np.repeat([-0.008, 0.008], 10),)
     modes = Modes(-0.008, 0.008, 0.5)
-    estimate = Estimate(Shift(0.0, -0.009, 0.009, 0.5), 0.05, 0.5, False, modes, 0.0, anytime=False)
+    estimate = Estimate(
+        Shift(0.0, -0.009, 0.009, 0.5), Terms(0.05), 0.5, False, modes, anytime=False
+    )
     comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
     for tolerance, outcome in ((0.01, Outcome.SAME), (0.007, Outcome.UNDECIDED)):
         assert judge(comparison, tolerance).outcome is outcome
@@ -304,7 +307,9 @@ def test_against_the_best_backend():
     assert [c.pairing.against for c in best.comparisons] == ["sdpa", "sdpa:flash"]
     assert outcomes_of(default.verdicts) == [Outcome.SAME, Outcome.SAME]
     assert outcomes_of(best.verdicts) == [Outcome.SAME, Outcome.SLOWER]
-    assert best.comparisons[0].estimate.alpha == default.comparisons[0].estimate.alpha / 2
+    assert (
+        best.comparisons[0].estimate.terms.alpha == default.comparisons[0].estimate.terms.alpha / 2
+    )
 
 
 def test_few_cases_say_what_correlated_launches_would_change():

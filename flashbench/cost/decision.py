@@ -6,8 +6,8 @@ from bisect import bisect_left
 from flashbench.cost.estimate import Seconds
 from flashbench.stats.sequential import (
     TIGHT_DEVIATION,
+    Terms,
     expected_half_width,
-    launches_needed_anytime,
     launches_needed_tight,
 )
 
@@ -31,11 +31,11 @@ def sought_change(spread: float, tolerance: float) -> float:
 
 
 def launches_until_decided(
-    spread: float, tolerance: float, alpha: float, most: int, *, sought: bool = False
+    spread: float, tolerance: float, terms: Terms, most: int, *, sought: bool = False
 ) -> Seconds:
     """Launches until a case is decided, at most `most`.
 
-    spread: the standard deviation of the log-ratio of two builds between launches; alpha: of the
+    spread: the standard deviation of the log-ratio of two builds between launches; terms: of the
     case's own interval. low: if the builds differ by `LARGE` more than the tolerance, or are equal,
     with less spread; likely: if they are equal, or, if `sought`, until `sought_change` is
     distinguished from none; high: if they are equal, with more spread, or if they clearly differ.
@@ -47,14 +47,14 @@ def launches_until_decided(
         `distance`."""
 
         def narrow(launches: int) -> bool:
-            width = expected_half_width(launches, alpha) + off / math.sqrt(max(1, launches))
+            width = expected_half_width(launches, terms) + off / math.sqrt(max(1, launches))
             return deviation * width <= distance
 
-        least = min(most, launches_needed_anytime(alpha))
+        least = min(most, terms.least)
         return max(least, bisect_left(range(most), True, key=narrow))
 
     # Launches that are close together beside their change need more of them to be trusted.
-    tight = min(most, launches_needed_tight(alpha))
+    tight = min(most, launches_needed_tight(terms.alpha))
     large = math.log1p(tolerance + LARGE) - limit
     low = min(needed(spread, large), needed(spread / WORSE, limit, _MEDIAN_ERROR))
     likely = needed(spread, limit, _MEDIAN_ERROR)

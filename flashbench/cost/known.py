@@ -18,6 +18,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
 from flashbench.operations import parse_case
 from flashbench.stats.family import simultaneous_alpha
+from flashbench.stats.sequential import Terms
 
 
 class Basis(StrEnum):
@@ -50,7 +51,7 @@ LEAST_START = 0.5
 
 _ALIKE = 5  # cases whose median replaces one that was not measured
 
-DECIDED_AFTER = Seconds(3, 10, 40)  # launches if no spread is known
+DECIDED_AFTER = Seconds(6, 10, 40)  # launches if no spread is known
 
 
 @dataclass
@@ -162,9 +163,9 @@ class Experience:
         that comes from the spread of earlier launches here. sought: as in
         `launches_until_decided`."""
         cases, most = work.cases, work.launches
-        alpha = simultaneous_alpha(1 - confidence, len(cases))
+        terms = Terms(simultaneous_alpha(1 - confidence, len(cases)), len(cases))
         found = [
-            launches_until_decided(spread, tolerance, alpha, most, sought=sought)
+            launches_until_decided(spread, tolerance, terms, most, sought=sought)
             for case in cases
             if (spread := self.spread_between(case, work.processes)) is not None
         ]

@@ -19,10 +19,11 @@ import numpy as np
 
 from flashbench.arrays import FloatArray
 
+Prior = tuple[tuple[float, float], ...]
 # (weight, scale): the prior of shift / standard deviation is a mixture of moment priors, each with
 # its maximum at sqrt(2) times its scale, and 0 at "no change". One for changes near the noise, one
 # for changes far above it; tuned by experiments/sequential_power.py.
-_PRIOR = ((2 / 3, 0.8), (1 / 3, 2.5))
+_PRIOR: Prior = ((2 / 3, 0.8), (1 / 3, 2.5))
 # Bets on the sign: the stakes for a launch at the median distance, and the distance, in medians,
 # from which there is none. Chosen by experiments/sequential_power.py.
 _BETS = (0.35, 1.2, 4.0)
@@ -61,10 +62,12 @@ def log_equal(launches: int) -> float:
     return float(log_symmetric(np.ones(launches)))
 
 
-def log_t_mixture(t: FloatArray, n: int, total: float) -> FloatArray:
+def log_t_mixture(
+    t: FloatArray, n: int, total: float | FloatArray, prior: Prior = _PRIOR
+) -> FloatArray:
     """log evidence of the t-mixture against 0 after n launches. t: |mean| in units of its own
     standard error times sqrt(n - 1), may be infinite; total: sum of squared weights, n for
-    independent launches.
+    independent launches; prior: (weight, scale) of each moment prior.
 
     With a N(0, c^2) prior the evidence is (1 + total c^2)^(-1/2) rest^(-n/2) (Lai); a moment prior,
     which is shift^2 times that, multiplies it by the posterior mean of shift^2 / c^2.
@@ -72,11 +75,11 @@ def log_t_mixture(t: FloatArray, n: int, total: float) -> FloatArray:
     terms = []
     # The share of the sum of squares about the mean, 1 / (1 + t^2), without overflow.
     share = 1 / (1 + np.square(np.minimum(t, 1e100)))
-    for weight, scale in _PRIOR:
+    for weight, scale in prior:
         spread = 1 + total * scale**2
         rest = share + (1 - share) / spread
         moment = (1 + n * (1 - rest) / rest) / spread
-        terms.append(math.log(weight) - (math.log(spread) + n * np.log(rest)) / 2 + np.log(moment))
+        terms.append(math.log(weight) - (np.log(spread) + n * np.log(rest)) / 2 + np.log(moment))
     evidence: FloatArray = np.logaddexp.reduce(terms, axis=0)
     return evidence
 

@@ -1,4 +1,8 @@
-"""Detect two modes across launches: each launch is in one or the other, which no average shows."""
+"""Two modes across launches: each launch is in one or the other, which no average shows.
+
+`two_modes` finds them in one case, surely and late; `log_modes_in_any` weighs the evidence of all
+cases of a family that any has them, from few launches on.
+"""
 
 import math
 from dataclasses import dataclass
@@ -6,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flashbench.arrays import FloatArray
+from flashbench.stats.evidence import Prior, log_t_mixture
 
 # A mode has at least this many launches and this share of them; fewer are outliers.
 MIN_LAUNCHES = 3
@@ -14,6 +19,14 @@ MIN_SHARE = 0.15
 # indicates two modes, but here the split is the best of all, and single-mode noise reaches D = 6
 # with 12 launches: experiments/modes.py has the error rates.
 MIN_SEPARATION = 8.0
+# Fewest launches of a mode when all cases are asked together.
+_LEAST = 2
+FEWEST = 2 * _LEAST  # launches that can show two modes
+# The prior of their distance in units of the spread inside them: most likely 4 and 8, as sqrt(2)
+# times these scales.
+_DISTANCES: Prior = ((0.5, 3.0), (0.5, 6.0))
+_ROUNDING = 1e-12  # of the sum of squares: smaller residuals are rounding
+_GRID = 4.0  # factor between the shares of cases with modes that are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +70,46 @@ def two_modes(values: FloatArray, smallest_gap: float) -> Modes | None:
     if distance <= MIN_SEPARATION * math.sqrt(variance):
         return None
     return Modes(float(mean_left[best] + x0), float(mean_right[best] + x0), float(right[best]) / n)
+
+
+def log_two_modes(rows: FloatArray, smallest_gap: float) -> FloatArray:
+    """log likelihood ratio of each case: two modes, equally likely in each launch, against one.
+
+    rows: (cases, launches), at least FEWEST launches. Returns (cases,). Both are normal, with
+    unknown centre and spread, so it does not depend on location and scale, and its mean under one
+    mode is at most 1. The sum is over the splits of the ordered launches only, for the others are
+    unlikely, and over those whose centres are more than smallest_gap apart. Each term is the Bayes
+    factor of a two-sample t-test (Gonen, Johnson, Lu & Westfall 2005) with the prior `_DISTANCES`.
+    """
+    x = np.sort(rows, axis=1)
+    n = x.shape[1]
+    x = x - x[:, :1]
+    sums, squares = np.cumsum(x, axis=1), np.cumsum(x**2, axis=1)
+    left = np.arange(_LEAST, n - _LEAST + 1)
+    right = n - left
+    mean_left = sums[:, left - 1] / left
+    mean_right = (sums[:, -1:] - sums[:, left - 1]) / right
+    inside = squares[:, -1:] - left * mean_left**2 - right * mean_right**2
+    inside[inside <= _ROUNDING * squares[:, -1:]] = 0.0
+    distance, total = mean_right - mean_left, left * right / n
+    far = np.where(distance > 0, np.inf, 0.0)  # without any spread
+    t = np.divide(distance * np.sqrt(total), np.sqrt(inside), out=far, where=inside > 0)
+    ratios = log_t_mixture(t, n - 1, total, _DISTANCES)
+    ratios = np.where(distance > smallest_gap, ratios, -np.inf)
+    chance: float = (n - 1) * math.log(2)  # of a split, either way round
+    summed: FloatArray = np.logaddexp.reduce(ratios, axis=1) - chance
+    return summed
+
+
+def log_modes_in_any(logs: FloatArray) -> float:
+    """log evidence that some cases have two modes. logs: (cases,), of `log_two_modes`.
+
+    Averaged over how many do: all, a quarter of them, a sixteenth ... one. If no case has, and they
+    are independent, its mean is at most 1.
+    """
+    cases = len(logs)
+    shares = [1.0]
+    while shares[-1] * cases > 1:
+        shares.append(max(shares[-1] / _GRID, 1 / cases))
+    terms = [np.logaddexp(np.log1p(-share), math.log(share) + logs).sum() for share in shares[1:]]
+    return float(np.logaddexp.reduce([logs.sum(), *terms]) - math.log(len(shares)))

@@ -29,6 +29,7 @@ T_SHARE = 0.75
 # is not trusted: only the symmetric evidence counts.
 TIGHT_DEVIATION = 12.0
 _TIGHT_MEDIAN_DEVIATION = 15.0
+_ROUNDED = 1e-9  # of a number of launches: 0.05 / 64 times 64 need not be 0.05
 _ROUNDING = 1e-28  # of the sum of squares: smaller residuals are rounding
 _POINTS = 64  # most launches used as points of the search
 _FINER = 17  # points between a shift inside and one outside, in each round
@@ -36,23 +37,45 @@ _ROUNDS = 3  # of that refinement
 _AT_ONCE = 2**21  # numbers held at once in simulations
 
 
-def anytime_shift(differences: FloatArray, alpha: float, correlation: float = 0.0) -> Shift:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a case's interval takes from its family.
+
+    alpha: 1 - confidence, already divided by the comparisons. comparisons: in the family.
+    correlation: of neighbouring launches, used to whiten them. modes: some case's launches look
+    like two modes, so the t-mixture counts for none.
+    """
+
+    alpha: float
+    comparisons: int = 1
+    correlation: float = 0.0
+    modes: bool = False
+
+    @property
+    def least(self) -> int:
+        """Fewest launches whose interval can be bounded."""
+        if self.modes:
+            return launches_needed_tight(self.alpha)
+        return launches_needed_anytime(self.alpha, self.comparisons)
+
+
+def anytime_shift(differences: FloatArray, terms: Terms) -> Shift:
     """The shift used by the gate after every launch; `value` is the pseudomedian.
 
-    differences: (launches,), at least one, finite, in the order measured. correlation: lag-1, used
-    to whiten the launches. Unbounded below `launches_needed_anytime`.
+    differences: (launches,), at least one, finite, in the order measured. Unbounded below
+    `terms.least`.
     """
-    return anytime_shifts(differences[None], alpha, correlation)[0]
+    return anytime_shifts(differences[None], terms)[0]
 
 
-def anytime_shifts(rows: FloatArray, alpha: float, correlation: float = 0.0) -> list[Shift]:
+def anytime_shifts(rows: FloatArray, terms: Terms) -> list[Shift]:
     """`anytime_shift` of many cases with as many launches each. rows: (cases, launches)."""
     cases, n = rows.shape
-    if n < launches_needed_anytime(alpha):
+    if n < terms.least:
         return [Shift(float(v), -math.inf, math.inf, 1.0) for v in pseudomedian(rows)]
     found = []
     for some in np.array_split(rows, _parts(cases, n)):
-        found += _shifts(_Launches(some, correlation), alpha)
+        found += _shifts(_Launches(some, terms.correlation, terms.modes), terms.alpha)
     return found
 
 
@@ -78,22 +101,22 @@ def _shifts(launches: "_Launches", alpha: float) -> list[Shift]:
     return [Shift(*map(float, one)) for one in zip(middle, low, high, p, strict=True)]
 
 
-def exceeds(rows: FloatArray, shift: float, alpha: float) -> BoolArray:
-    """Whether the interval of `anytime_shift` is above `shift`, for many draws of independent
-    launches.
+def exceeds(rows: FloatArray, shift: float, terms: Terms) -> BoolArray:
+    """Whether the interval of `anytime_shift` is above `shift`, for many draws of launches.
 
     rows: (draws, launches), at least one launch, finite. Returns (draws,). For simulations: gives
     `anytime_shift`'s answer for each row without computing the interval.
     """
     draws, n = rows.shape
     above = np.zeros(draws, dtype=bool)
-    if n < launches_needed_anytime(alpha):
+    if n < terms.least:
         return above
+    alpha, given = terms.alpha, (terms.correlation, terms.modes)
     target = -math.log(alpha)
-    near = _Launches(rows).log_evidence(np.full((draws, 1), shift))[:, 0]
+    near = _Launches(rows, *given).log_evidence(np.full((draws, 1), shift))[:, 0]
     candidates = np.flatnonzero((near >= target) & (np.median(rows, axis=1) > shift))
     for some in np.array_split(candidates, _parts(len(candidates), n)):
-        launches = _Launches(rows[some])
+        launches = _Launches(rows[some], *given)
         shifts = launches.turning_points(alpha)
         # Shifts farther off need evidence against them too.
         evidence = np.where(shifts <= shift, launches.log_evidence(shifts), np.inf)
@@ -102,16 +125,18 @@ def exceeds(rows: FloatArray, shift: float, alpha: float) -> BoolArray:
 
 
 @lru_cache(maxsize=256)
-def launches_needed_anytime(alpha: float) -> int:
-    """Fewest launches whose interval can be bounded.
+def launches_needed_anytime(alpha: float, comparisons: int = 1) -> int:
+    """Fewest launches whose interval can be bounded, if no case shows two modes.
 
-    If two equal builds are each in one of two modes per launch, all n differences are equally far
-    off with probability at most 2 / 4^n, which must be below alpha. Modes of one build alone give
-    2 / 2^n, which is not covered. And even launches without spread must be enough evidence. Raises
-    ValueError unless alpha lies between 0 and 1.
+    The n launches of a case in two modes are all in one with probability 2 / 2^n. If many cases
+    have modes, this is likelier for any of them, but the others show theirs
+    (`stats/modes.py:log_modes_in_any`). One case, or two, do not. So 2 / 2^n, twice that in a
+    family, must be at most the family's alpha, which is `comparisons` times alpha. And even
+    launches without spread must be enough evidence. Raises ValueError unless alpha lies between 0
+    and 1.
     """
     require_level(alpha)
-    n = max(2, math.ceil(math.log(2 / alpha) / math.log(4)))
+    n = max(2, math.ceil(math.log2(2 * min(comparisons, 2) / (alpha * comparisons)) - _ROUNDED))
     while math.isinf(_critical_t(n, float(n), alpha * T_SHARE)):
         n += 1
     return n
@@ -128,15 +153,16 @@ def launches_needed_tight(alpha: float) -> int:
     return n
 
 
-def expected_half_width(n: int, alpha: float, correlation: float = 0.0) -> float:
+def expected_half_width(n: int, terms: Terms) -> float:
     """Half the width of the interval from n normal launches whose sample spread is the true one, in
     standard deviations of a launch; infinite if n is too small. That of the t-mixture alone,
     slightly wider than the average's."""
+    correlation = terms.correlation
     total = 1 - correlation**2 + (n - 1) * (1 - correlation) ** 2
-    if n < launches_needed_anytime(alpha):
+    if n < terms.least:
         return math.inf
     innovation = 1 - correlation**2
-    return _critical_t(n, total, alpha * T_SHARE) * math.sqrt((n - 1) * innovation / total)
+    return _critical_t(n, total, terms.alpha * T_SHARE) * math.sqrt((n - 1) * innovation / total)
 
 
 def spread(differences: FloatArray) -> float:
@@ -153,6 +179,7 @@ class _Launches:
 
     rows: FloatArray
     correlation: float = 0.0
+    modes: bool = False  # the t-mixture does not count
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -197,7 +224,8 @@ class _Launches:
         mixed = np.logaddexp(
             math.log(T_SHARE) + log_t_mixture(t, n, self.total), math.log1p(-T_SHARE) + symmetric
         )
-        return np.where(_tight(self.rows)[:, None], np.minimum(mixed, symmetric), mixed)
+        doubted = _tight(self.rows)[:, None] | self.modes
+        return np.where(doubted, np.minimum(mixed, symmetric), mixed)
 
     def turning_points(self, alpha: float) -> FloatArray:
         """(draws, m): shifts between which the evidence crosses 1 / alpha at most once; it suffices

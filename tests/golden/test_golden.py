@@ -48,7 +48,7 @@ COMMANDS = {
     "compare_future": "compare future.json",
     "compare_missing_file": "compare nowhere.json",
     "compare_not_a_run_file": "compare make_inputs.py",
-    "compare_builds": "compare --format markdown ../../results/machines/cpu-planted-5.json",
+    "compare_builds": "compare --format markdown ../../results/machines/h200-planted-2.json",
     "compare_bad_tolerance": "compare --tolerance much a.json",
     "compare_missing_metric": "compare --metric graph a.json",
     "other_tools_pyperf": f"compare {INPUTS}/pyperf_a.json {INPUTS}/pyperf_b.json",

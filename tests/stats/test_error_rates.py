@@ -18,8 +18,6 @@ import simulated_noise as noises
 import unforeseen_noise
 from families import TOLERANCE
 
-from flashbench.stats.sequential import anytime_shift
-
 FAMILIES = 60
 # With a true rate of 5 %, more than 8 of 60 families would be flagged once in 400 such tests.
 MOST = 8
@@ -120,12 +118,14 @@ def test_other_rules_flag_what_did_not_change():
     assert all(rule(a, b + np.log(2)).all() for rule in other_rules.RULES)
 
 
-@pytest.mark.parametrize(("change", "mean"), [(0.05, 9.0), (0.10, 7.0)])
+@pytest.mark.parametrize(("change", "mean"), [(0.05, 9.0), (0.10, 8.0)])
 def test_clear_slowdowns_end_early(change, mean):
-    """5 % is found in 9 launches on average and 10 % in 7, of 20 that the fixed plan takes."""
+    """5 % is found in 9 launches on average and 10 % in 8, of 20 that the fixed plan takes."""
     series = np.stack(list(sequential_power.series(noises.normal, change, 300, 1)))
     found = sequential_power.found_in(series)
-    assert found[:9] == [sequential_power.found_at(anytime_shift, x) for x in series[:9]]
+    assert found[:9] == [
+        sequential_power.found_at(sequential_power.anytime_shift, x) for x in series[:9]
+    ]
     assert np.mean(found) <= mean
 
 
@@ -151,9 +151,11 @@ def test_bootstrap_intervals_hold():
     assert ratio >= 0.91 * 400
 
 
-def test_modes_of_one_build_fool_no_single_look():
-    """Looks after every launch they do fool: docs/statistics.md says how often."""
-    noise = anytime_false_alarms.modes(modes_of_one_build.WIDTH)
-    once, files = modes_of_one_build.counts(noise, 0.03, 8, 60, 18)[2:]
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_modes_of_one_build_fool_few_families(count):
+    """So many of eight cases have modes of one build; at any of 39 looks, or at one."""
+    noise = modes_of_one_build.in_some(count)
+    alarmed, red, once, files = modes_of_one_build.counts(noise, 0.03, 8, FAMILIES, 18)
+    assert max(alarmed, red) <= MOST
     assert once <= 2
     assert files <= 4

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from simulated_noise import autocorrelated
 
+from flashbench.stats import sequential
 from flashbench.stats.evidence import log_equal, log_symmetric, log_t_mixture
 from flashbench.stats.sequential import (
-    anytime_shift,
+    Terms,
     anytime_shifts,
     exceeds,
     expected_half_width,
@@ -23,6 +25,16 @@ from flashbench.stats.sequential import (
     launches_needed_tight,
     spread,
 )
+
+
+def terms(alpha, correlation=0.0):
+    """Those of a case at this level, one of 64 at 0.05 / 64."""
+    return Terms(alpha, max(1, round(0.05 / alpha)), correlation)
+
+
+def anytime_shift(x, alpha, correlation=0.0):
+    return sequential.anytime_shift(x, terms(alpha, correlation))
+
 
 _FLOATS = st.floats(-1, 1, allow_subnormal=False).map(lambda x: round(x, 4))
 _LAUNCHES = st.integers(1, 30).flatmap(lambda n: arrays(float, n, elements=_FLOATS))
@@ -59,7 +71,7 @@ def test_rows_exceed_a_shift_as_each_alone(rows, offset, scale, alpha, shift):
     assume(all(len(np.unique(row)) in (1, len(row)) for row in rows))
     expected = [anytime_shift(row, alpha).low for row in rows]
     assume(all(abs(low - shift) > _EDGE for low in expected))  # on the edge, rounding decides
-    assert exceeds(rows, shift, alpha).tolist() == [low > shift for low in expected]
+    assert exceeds(rows, shift, terms(alpha)).tolist() == [low > shift for low in expected]
 
 
 @pytest.mark.parametrize("digits", [2, 3, 12])
@@ -70,7 +82,7 @@ def test_noisy_rows_exceed_a_shift_as_each_alone(digits):
     for n, alpha, distance in itertools.product((6, 9, 12, 13, 25), (0.05, 0.05 / 64), (1, 3, 12)):
         signs = rng.choice([-1.0, 1.0], (40, 1))
         rows = signs * np.round(0.1 * (distance + rng.standard_normal((40, n))), digits)
-        found, shifts = exceeds(rows, 0.01, alpha), anytime_shifts(rows, alpha)
+        found, shifts = exceeds(rows, 0.01, terms(alpha)), anytime_shifts(rows, terms(alpha))
         assert shifts[::8] == [anytime_shift(row, alpha) for row in rows[::8]]
         assert found.tolist() == [shift.low > 0.01 for shift in shifts]
         answers.update(found.tolist())
@@ -109,7 +121,7 @@ def test_equal_launches_wait_for_the_symmetric_evidence(alpha):
     """Launches without spread, or two values of a clock, are no evidence until their signs are:
     zero variance of few launches says nothing about the next."""
     enough = launches_needed_tight(alpha)
-    assert enough > launches_needed_anytime(alpha)
+    assert enough > terms(alpha).least
     for launches in range(1, enough):
         assert not anytime_shift(np.full(launches, 0.3), alpha).bounded
         assert not anytime_shift(np.full(launches, 0.0), alpha).bounded
@@ -123,16 +135,37 @@ def test_launches_needed_is_the_first_that_can_be_bounded(cases):
     """So many launches have an interval, about 0 and off it, wide apart and close together; one
     fewer has none, whatever they are."""
     alpha = 0.05 / cases
-    n = launches_needed_anytime(alpha)
+    n = terms(alpha).least
     for centre, width in ((0.0, 1.0), (1.0, 0.2), (0.0, 1e-3), (-5.0, 2.0)):
         launches = centre + width * np.linspace(-1, 1, n)
         assert anytime_shift(launches, alpha).bounded
         assert not anytime_shift(launches[:-1], alpha).bounded
 
 
-def test_launches_needed_for_64_cases():
-    """6 launches, as the documentation says."""
-    assert launches_needed_anytime(0.05 / 64) == 6
+def test_launches_needed():
+    """7 launches in a family and 6 alone, as the documentation says; more for more confidence."""
+    assert [launches_needed_anytime(0.05 / cases, cases) for cases in (2, 8, 64)] == [7, 7, 7]
+    assert launches_needed_anytime(0.05) == 6
+    assert launches_needed_anytime(0.01) == 8
+    assert launches_needed_anytime(0.01 / 64, 64) == 9
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.05 / 64])
+def test_modes_of_any_case_leave_the_symmetric_evidence_alone(alpha):
+    """Launches that are clear evidence to the t-mixture wait, and are never more than their
+    signs."""
+    doubted = replace(terms(alpha), modes=True)
+    assert doubted.least == launches_needed_tight(alpha)
+    rng = np.random.default_rng(12)
+    for n in (6, 9, 13, 20):
+        x = 0.3 + 0.05 * rng.standard_normal(n)
+        shift = sequential.anytime_shift(x, doubted)
+        assert shift.bounded == (n >= doubted.least)
+        if shift.bounded:
+            assert -math.log(shift.p) <= log_symmetric(x) + 1e-12
+            assert shift.low <= anytime_shift(x, alpha).low
+            for off in (-0.01, 0.01):
+                assert exceeds(x[None], shift.low + off, doubted).all() == (off < 0)
 
 
 @given(
@@ -212,9 +245,9 @@ def test_expected_half_width(correlation):
     rng = np.random.default_rng(4)
     x = autocorrelated(rng, (1, 200))[0] if correlation else rng.standard_normal(200)
     shift = anytime_shift(x, 0.05, correlation)
-    planned = expected_half_width(200, 0.05, correlation)
+    planned = expected_half_width(200, terms(0.05, correlation))
     assert (shift.high - shift.low) / 2 == pytest.approx(planned, rel=0.15)
-    assert math.isinf(expected_half_width(5, 0.05 / 64))
+    assert math.isinf(expected_half_width(6, terms(0.05 / 64)))
 
 
 def test_spread_of_spiky_launches_is_that_of_the_others():
