@@ -32,6 +32,7 @@ class Estimate:
     least_p: bool  # this many launches cannot give a smaller one
     modes: Modes | None  # of the log speed-up across launches, per side
     anytime: bool  # the interval holds at any stopping time, see stats/sequential.py
+    shared: float = 0.0  # the shift that most cases have, if within the tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,7 @@ def decide_families(
     """`decide_family` of each, in less time than one after another."""
     compared: list[Pairing] = []
     levels: list[Terms] = []
+    shared: list[float] = []
     shifts: list[Shift] = []
     for pairings in families:
         measured = [pairing for pairing in pairings if pairing.failure is None]
@@ -194,10 +196,12 @@ def decide_families(
             noises = [known[last] for last in lasts]
         else:
             plain = [_shift(pairing.sides, level) for pairing in measured]
-            noises = [noise_of_all(measured)] * len(measured)
+            values = np.array([shift.value for shift in plain])
+            noises = [noise_of_all(measured, values, tolerance)] * len(measured)
             shifts += plain
         compared += measured
         levels += [Terms(level, comparisons, one.correlation, one.modes) for one in noises]
+        shared += [one.shared for one in noises]
     if anytime:
         shifts = _anytime([pairing.sides[0] for pairing in compared], levels)
     else:
@@ -206,14 +210,14 @@ def decide_families(
             for shift, pairing, terms in zip(shifts, compared, levels, strict=True)
         ]
 
-    def estimated(pairing: Pairing, shift: Shift, terms: Terms) -> Estimate:
+    def estimated(pairing: Pairing, shift: Shift, terms: Terms, common: float) -> Estimate:
         modes = [two_modes(side, math.log1p(tolerance)) for side in pairing.sides]
         found = next((m for m in modes if m), None)
         least = not anytime and shift.p <= smallest_p(*pairing.launches) < 1
         p = min(1.0, shift.p * alpha / terms.alpha)
-        return Estimate(shift, terms, p, least, found, anytime)
+        return Estimate(shift, terms, p, least, found, anytime, common)
 
-    estimates = map(estimated, compared, shifts, levels)
+    estimates = map(estimated, compared, shifts, levels, shared)
     return [
         [Comparison(p, next(estimates) if p.failure is None else None) for p in pairings]
         for pairings in families

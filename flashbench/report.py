@@ -190,8 +190,9 @@ def launch_order(
         if len(comparisons) < _SHOW_ORDER:
             for comparison, verdict in zip(comparisons, verdicts, strict=True):
                 if verdict.outcome in DIFFERENT:
-                    shift = if_correlated(comparison, _CORRELATION)
-                    fragile += outcome_of(shift, limit) not in DIFFERENT
+                    shift, estimate = if_correlated(comparison, _CORRELATION), comparison.estimate
+                    shared = estimate.shared if estimate else 0.0
+                    fragile += outcome_of(shift, limit, shared) not in DIFFERENT
         if not fragile:
             return []
         message = (

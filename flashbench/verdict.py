@@ -3,7 +3,8 @@
 The rule, on the family-wise interval of the log speed-up:
   inside +-tolerance                                     -> SAME
   beyond the tolerance                                   -> FASTER or SLOWER
-  excludes 0, and its centre is beyond the tolerance     -> FASTER? or SLOWER?
+  excludes 0 and what most cases share, and its centre is
+  beyond the tolerance                                   -> FASTER? or SLOWER?
   anything else                                          -> UNDECIDED
 The last two come with the number of launches that would decide.
 """
@@ -70,13 +71,15 @@ class Verdict:
         return f"at least {count} are needed" if self.least else f"about {count} {would}"
 
 
-def outcome_of(shift: Shift, limit: float) -> Outcome:
-    """The rule. limit: log(1 + tolerance). The interval is bounded."""
+def outcome_of(shift: Shift, limit: float, shared: float = 0.0) -> Outcome:
+    """The rule. limit: log(1 + tolerance); shared: the shift that most cases have. The interval is
+    bounded."""
     if -limit <= shift.low and shift.high <= limit:
         return Outcome.SAME
     if shift.low > limit or shift.high < -limit:
         return Outcome.FASTER if shift.value > 0 else Outcome.SLOWER
-    if abs(shift.value) > limit and (shift.low > 0 or shift.high < 0):
+    unlike = shift.low > max(0.0, shared) or shift.high < min(0.0, shared)
+    if abs(shift.value) > limit and unlike:
         return Outcome.PERHAPS_FASTER if shift.value > 0 else Outcome.PERHAPS_SLOWER
     return Outcome.UNDECIDED
 
@@ -89,7 +92,7 @@ def outcome_alone(comparison: Comparison, tolerance: float) -> Outcome:
     one_mode = not estimate.modes or _modes_agree(comparison.pairing, limit)
     if not (estimate.shift.bounded and one_mode):
         return Outcome.UNDECIDED
-    return outcome_of(estimate.shift, limit)
+    return outcome_of(estimate.shift, limit, estimate.shared)
 
 
 def judge(comparison: Comparison, tolerance: float) -> Verdict:
@@ -117,7 +120,7 @@ def judge(comparison: Comparison, tolerance: float) -> Verdict:
     least = _least(pairing, estimate)
     if detectable is None:
         return _unbounded(pairing, estimate, least)
-    outcome = outcome_of(shift, limit)
+    outcome = outcome_of(shift, limit, estimate.shared)
     if outcome is Outcome.SAME:
         real = shift.low > 0 or shift.high < 0
         small = f"a real change, but below the tolerance of {100 * tolerance:.6g} %"
@@ -201,6 +204,8 @@ def _open(
         reason = "faster, but perhaps by less than the tolerance"
     elif outcome is Outcome.PERHAPS_SLOWER:
         reason = "slower, but perhaps by less than the tolerance"
+    elif abs(shift.value) > limit and (shift.low > 0 or shift.high < 0):
+        reason = f"the interval includes the {math.expm1(estimate.shared):+.2%} of most cases"
     elif abs(shift.value) > limit:
         reason = "the interval includes no change"
     elif shift.low > 0 or shift.high < 0:

@@ -82,6 +82,21 @@ def test_modes_of_other_cases_make_a_clear_change_wait():
     assert judge(_decide(rows)[0], TOLERANCE).outcome is Outcome.SLOWER
 
 
+def test_what_most_cases_share_is_no_change_of_one():
+    """A case 1.3 % off where all are 0.9 % off is not yet called different, and the reason says so;
+    it is where the others are not off, and if all are off by more than the tolerance."""
+    rows = 0.004 * np.random.default_rng(10).standard_normal((16, 12))
+    rows[0] -= rows[0].mean() + 0.013
+
+    def verdict(off):
+        return judge(_decide(np.vstack((rows[:1], rows[1:] - off)))[0], TOLERANCE)
+
+    assert verdict(0.0).outcome is Outcome.PERHAPS_SLOWER
+    assert verdict(0.009).outcome is Outcome.UNDECIDED
+    assert "of most cases" in verdict(0.009).reason
+    assert verdict(0.02).outcome is Outcome.PERHAPS_SLOWER
+
+
 def test_the_plan_it_gives_is_about_right():
     """The advised number of launches decides most cases; half of it decides few."""
     rng = np.random.default_rng(5)

@@ -3,6 +3,7 @@
 import math
 
 import anytime_false_alarms
+import clock_states
 import coverage
 import false_alarms
 import modes
@@ -159,3 +160,11 @@ def test_modes_of_one_build_fool_few_families(count):
     assert max(alarmed, red) <= MOST
     assert once <= 2
     assert files <= 4
+
+
+def test_two_clocks_fool_few_families():
+    """A clock that moves the ratio of all cases by half a percent for some launches is no change
+    of a case, looked at after each of 40 launches or in two files."""
+    rng = np.random.default_rng(4)
+    assert clock_states.every_launch(rng, FAMILIES, 16, clock=0.005, order=0, times=1) <= 4
+    assert clock_states.two_files(rng, FAMILIES, 16, 0.005) <= 4

@@ -1,4 +1,5 @@
-"""What all cases of a family say together: modes in any."""
+"""What all cases of a family say together: modes in any, a shift of most, what they have in
+common."""
 
 import itertools
 import math
@@ -9,6 +10,7 @@ import scipy.integrate
 import scipy.stats
 
 from flashbench.stats.modes import FEWEST, log_modes_in_any, log_two_modes
+from flashbench.stats.shared import MIN_CASES, shared_shift
 
 
 def test_evidence_of_two_modes_is_the_bayes_factor_that_it_stands_for():
@@ -61,3 +63,17 @@ def test_evidence_of_modes_in_any_case():
     assert log_modes_in_any(np.log([first])) == pytest.approx(math.log(first))
     none = np.full(63, -np.inf)  # that cannot be modes
     assert log_modes_in_any(np.append(none, math.log(1e6))) > math.log(1000)
+
+
+def test_a_shift_of_most_cases():
+    """All cases shifted alike share it, whatever the direction; half or a quarter of them do not
+    move it far; unchanged ones share next to nothing, few cases nothing."""
+    rng = np.random.default_rng(2)
+    noise, errors = rng.standard_normal(64), np.ones(64)
+    assert shared_shift(10 + noise, errors) == pytest.approx(10, abs=0.5)
+    assert shared_shift(-10 - noise, errors) == -shared_shift(10 + noise, errors)
+    assert abs(shared_shift(noise + 10 * (np.arange(64) < 32), errors)) < 1
+    assert abs(shared_shift(noise + 10 * (np.arange(64) < 16), errors)) < 0.5
+    assert abs(shared_shift(noise, errors)) < 0.3
+    few = MIN_CASES - 1
+    assert shared_shift(10 + noise[:few], errors[:few]) == 0
