@@ -11,7 +11,7 @@ from flashbench.arrays import FloatArray
 from flashbench.pairing import Pairing
 from flashbench.stats.modes import FEWEST, log_modes_in_any, log_two_modes
 from flashbench.stats.order import SIGNIFICANCE, SIGNIFICANCE_ANYTIME, launch_correlation
-from flashbench.stats.sequential import spread
+from flashbench.stats.sequential import spreads
 from flashbench.stats.shared import MIN_CASES, shared_shift
 from flashbench.stats.shift import pseudomedian
 
@@ -42,7 +42,7 @@ def noise_until(last: int, pairings: Sequence[Pairing], tolerance: float) -> Fam
             logs.append(log_two_modes(alike, limit))
         if count > 1 and len(rows) >= MIN_CASES:
             values.append(pseudomedian(alike))
-            errors.append(np.array([spread(row) for row in alike]) / math.sqrt(count))
+            errors.append(spreads(alike) / math.sqrt(count))
     modes = bool(logs) and log_modes_in_any(np.concatenate(logs)) > _SUSPECTED
     shared = shared_shift(np.concatenate(values), np.concatenate(errors)) if values else 0.0
     return FamilyNoise(

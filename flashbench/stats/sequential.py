@@ -168,9 +168,15 @@ def expected_half_width(n: int, terms: Terms) -> float:
 def spread(differences: FloatArray) -> float:
     """The standard deviation of a launch relevant to the interval: if spikes double it, that of the
     other launches. differences: (launches,), at least two."""
-    usual = 1.4826 * float(np.median(np.abs(differences - np.median(differences))))
-    deviation = float(np.std(differences, ddof=1))
-    return usual if 0 < 2 * usual < deviation else deviation
+    return float(spreads(differences[None])[0])
+
+
+def spreads(rows: FloatArray) -> FloatArray:
+    """`spread` of many cases with as many launches each. rows: (cases, launches)."""
+    middle = np.median(rows, axis=1, keepdims=True)
+    usual = 1.4826 * np.median(np.abs(rows - middle), axis=1)
+    deviation = np.std(rows, axis=1, ddof=1)
+    return np.where((usual > 0) & (2 * usual < deviation), usual, deviation)
 
 
 @dataclass(frozen=True)
