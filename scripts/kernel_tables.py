@@ -3,8 +3,10 @@
 python scripts/kernel_tables.py floors results/h200.json
 python scripts/kernel_tables.py others results/h200-others.json
 python scripts/kernel_tables.py control results/h200.json results/h200-others.json
+python scripts/kernel_tables.py divisions results/tuning/h200-decode-divisions.json
 """
 
+import json
 import statistics
 import sys
 from pathlib import Path
@@ -82,6 +84,19 @@ def control(ours: Path, theirs: Path) -> None:
     print(f"{statistics.geometric_mean(ratios):.3f} in the geometric mean of {len(both)}")
 
 
+def divisions(path: Path) -> None:
+    """The fastest divisions of the keys of few queries, as splits of a tile in clusters of so
+    many, by graph replays."""
+    print("| B, heads, key heads, queries, keys, D | SDPA us | us by splits, cluster |")
+    print("|---|---:|---|")
+    for cell in json.loads(path.read_text())["cells"]:
+        sizes = ("batch", "heads", "kv_heads", "q_len", "k_len", "head_dim")
+        shape = ",".join(str(cell[size]) for size in sizes)
+        best = sorted(cell["us"].items(), key=lambda one: one[1])[:4]
+        cells = "; ".join(f"{name}: {us:.2f}" for name, us in best)
+        print(f"| {shape} | {cell['sdpa_us']:.2f} | {cells} |")
+
+
 if __name__ == "__main__":
-    commands = {"floors": floors, "others": others, "control": control}
+    commands = {"floors": floors, "others": others, "control": control, "divisions": divisions}
     commands[sys.argv[1]](*map(Path, sys.argv[2:]))
