@@ -33,7 +33,7 @@ DTYPES = ("fp32", "fp16", "bf16")
 
 # Both runs were measured with `compare`; the second branch has a planted slowdown of 5 %.
 COMMANDS = (
-    "flashbench compare results/machines/cpu-planted-0.json --plot",
+    "flashbench compare results/machines/cpu-same.json --plot",
     "flashbench compare results/machines/h200-planted-5.json --plot",
 )
 COLUMNS = 100

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PLANTED = "results/machines/h200-planted-5.json"
+PLANTED = "results/machines/cpu-planted-5.json"
 # The lines that can be seen so many milliseconds after the first frame.
 SHOWN = """moment => {
   for (const one of document.getAnimations()) {
