@@ -28,8 +28,8 @@ def options(run: dict[str, Any]) -> str:
 
 
 def row(run: dict[str, Any]) -> str:
-    """One run: differences of losses as parts of SDPA's, rates with their 95 % intervals; empty cells
-    of a control that was not trained."""
+    """One run: differences of losses as parts of SDPA's, rates with their 95 % intervals; a control
+    that was not trained has empty cells."""
     beside = ["ours"] + ([f"sdpa {run['control']}"] if run["control"] else [])
     differences = [f"{run['differences'][name][1]:.2g}" for name in beside]
     rates = [interval(run["rates"][name], 0) for name in ("ours", "sdpa")]
