@@ -20,7 +20,7 @@ from families import ALPHA, alarms, outcomes, rate
 from simulated_noise import Noise, autoregressive
 
 from flashbench.arrays import BoolArray, FloatArray
-from flashbench.stats.sequential import Terms, exceeds
+from flashbench.stats.sequential import IntervalTerms, exceeds
 
 CASES = 64
 LOOKS = range(2, 41)
@@ -35,7 +35,7 @@ def ever_alarmed(speedups: FloatArray) -> BoolArray:
     """speedups: (families, cases, launches). Returns (families,): whether any look, from the second
     launch on, has a FASTER or SLOWER."""
     families, cases, launches = speedups.shape
-    near = Terms(ALPHA / cases * _NEAR, cases)
+    near = IntervalTerms(ALPHA / cases * _NEAR, cases)
     found = np.zeros(families, dtype=bool)
     for n in range(LOOKS[0], launches + 1):
         quiet = np.flatnonzero(~found)

@@ -17,7 +17,7 @@ from simulated_noise import Noise, autoregressive, normal
 
 from flashbench.arrays import FloatArray
 from flashbench.outcome import Outcome
-from flashbench.stats.sequential import Terms, exceeds
+from flashbench.stats.sequential import IntervalTerms, exceeds
 
 LOOKS = 40
 EFFECTS = (0.0, 0.003, 0.005, 0.008, 0.01)
@@ -60,7 +60,7 @@ def ever_slower(speedups: FloatArray) -> np.ndarray:
     for n in range(2, launches + 1):
         quiet = np.flatnonzero(~found)
         seen = -speedups[quiet, :, :n].reshape(-1, n)
-        near = Terms(_NEAR * ALPHA / cases, cases)
+        near = IntervalTerms(_NEAR * ALPHA / cases, cases)
         close = exceeds(seen, math.log1p(TOLERANCE), near).reshape(-1, cases)
         for family in quiet[close.any(axis=1)]:
             found[family] = Outcome.SLOWER in outcomes([speedups[family, :, :n]], anytime=True)

@@ -12,14 +12,14 @@ from families import rate, trials_argument
 
 from flashbench.arrays import BoolArray, FloatArray
 from flashbench.stats.bootstrap import bootstrap_median_ratio, bootstrap_quantile
-from flashbench.stats.sequential import Terms, exceeds
+from flashbench.stats.sequential import IntervalTerms, exceeds
 from flashbench.stats.shift import Shift, paired_shift, unpaired_shift
 
 FAMILY = 64
 
 
 def _ours(rows: FloatArray, alpha: float) -> BoolArray:
-    return exceeds(rows, 0.0, Terms(alpha)) | exceeds(-rows, 0.0, Terms(alpha))
+    return exceeds(rows, 0.0, IntervalTerms(alpha)) | exceeds(-rows, 0.0, IntervalTerms(alpha))
 
 
 def _mixture(rows: FloatArray, alpha: float) -> BoolArray:

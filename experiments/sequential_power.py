@@ -15,7 +15,7 @@ from simulated_noise import Noise, heavy_tailed, normal, quantised, skewed
 from flashbench.arrays import FloatArray
 from flashbench.outcome import Outcome
 from flashbench.stats import sequential
-from flashbench.stats.sequential import Terms, anytime_shifts, exceeds
+from flashbench.stats.sequential import IntervalTerms, anytime_shifts, exceeds
 from flashbench.stats.shift import Shift, pseudomedian
 
 CASES = 64
@@ -26,7 +26,7 @@ Method = Callable[[FloatArray, float], Shift]
 
 def anytime_shift(launches: FloatArray, alpha: float) -> Shift:
     """The interval of one of the cases."""
-    return sequential.anytime_shift(launches, Terms(alpha, CASES))
+    return sequential.anytime_shift(launches, IntervalTerms(alpha, CASES))
 
 
 METHODS: tuple[Method, ...] = (anytime_shift, normal_mixture)
@@ -58,7 +58,9 @@ def found_in(rows: FloatArray) -> list[int]:
     found = np.full(len(rows), MOST + 1)
     for n in range(2, MOST + 1):
         left = np.flatnonzero(found > MOST)
-        shifts = anytime_shifts(rows[left, :n], Terms(ALPHA / CASES, CASES)) if len(left) else []
+        shifts = (
+            anytime_shifts(rows[left, :n], IntervalTerms(ALPHA / CASES, CASES)) if len(left) else []
+        )
         slower = [one.high < 0 and one.value < -math.log1p(TOLERANCE) for one in shifts]
         found[left[np.array(slower, dtype=bool)]] = n
     return found.tolist()
@@ -73,7 +75,7 @@ def found_by_the_gate(change: float, trials: int, seed: int, until: int = 40) ->
     found = np.full(trials, until + 1)
     for n in range(5, until + 1):
         # A case is judged in full once its interval alone comes near.
-        near = exceeds(-speedups[:, 0, :n], 0.0, Terms(4 * ALPHA / CASES, CASES))
+        near = exceeds(-speedups[:, 0, :n], 0.0, IntervalTerms(4 * ALPHA / CASES, CASES))
         for trial in np.flatnonzero(near & (found > until)):
             outcome = next(outcomes([speedups[trial, :, :n]], anytime=True))
             if outcome in (Outcome.SLOWER, Outcome.PERHAPS_SLOWER):
@@ -86,7 +88,7 @@ def stopped(change: float, cases: int, seed: int, trials: int = 1000) -> tuple[f
     means; one case is judged, at its level among `cases`."""
     rows = 0.01 * math.sqrt(2) * np.random.default_rng(seed).standard_normal((trials, MOST))
     rows += math.log1p(change)
-    terms = Terms(ALPHA / cases, cases)
+    terms = IntervalTerms(ALPHA / cases, cases)
     said, at = np.full(trials, np.nan), np.full(trials, MOST + 1)
     for n in range(2, MOST + 1):
         left = np.flatnonzero(np.isnan(said))

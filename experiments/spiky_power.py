@@ -20,7 +20,7 @@ from families import ALPHA, decided, rate, trials_argument
 from flashbench import runfile
 from flashbench.arrays import FloatArray
 from flashbench.stats.evidence import log_t_mixture
-from flashbench.stats.sequential import Terms, anytime_shifts
+from flashbench.stats.sequential import IntervalTerms, anytime_shifts
 
 FILE = Path(__file__).parents[1] / "results" / "machines" / "cpu-aa.json"
 CASES, LOOKS = 4, (20, 30, 40)
@@ -43,7 +43,9 @@ def seen_by_t(rows: FloatArray, alpha: float) -> np.ndarray:
 
 
 def seen(rows: FloatArray, alpha: float) -> np.ndarray:
-    return np.array([shift.p <= alpha for shift in anytime_shifts(rows, Terms(alpha, CASES))])
+    return np.array(
+        [shift.p <= alpha for shift in anytime_shifts(rows, IntervalTerms(alpha, CASES))]
+    )
 
 
 def seen_by_all(rows: FloatArray, alpha: float) -> np.ndarray:

@@ -20,7 +20,7 @@ from flashbench.outcome import Outcome
 from flashbench.pairing import Pairing, of_builds
 from flashbench.stats.family import simultaneous_alpha
 from flashbench.stats.proportion import Rate
-from flashbench.stats.sequential import Terms, exceeds, launches_needed_anytime
+from flashbench.stats.sequential import IntervalTerms, exceeds, launches_needed_anytime
 from flashbench.verdict import DECIDED, DIFFERENT, outcome_alone
 
 MOST_LAUNCHES = 40  # for a planned comparison
@@ -138,7 +138,7 @@ def detectable_changes(
         return {power: np.full(MOST_LAUNCHES, math.inf) for power in POWERS}
     draws = unchanged(ratios)
     limit = math.log1p(tolerance)
-    terms = Terms(simultaneous_alpha(alpha, family), family)
+    terms = IntervalTerms(simultaneous_alpha(alpha, family), family)
     changes = _changes(tolerance)
     shifts = np.log1p(changes)
     found = np.zeros((len(changes), _DRAWS), dtype=bool)
@@ -159,7 +159,7 @@ def attainable_tolerances(ratios: FloatArray, family: int, alpha: float) -> Floa
     if len(ratios) < 2:
         return attained
     draws = unchanged(ratios)
-    terms = Terms(simultaneous_alpha(alpha, family), family)
+    terms = IntervalTerms(simultaneous_alpha(alpha, family), family)
 
     def is_same(rows: FloatArray, limit: float) -> BoolArray:
         return exceeds(rows, -limit, terms) & exceeds(-rows, -limit, terms)

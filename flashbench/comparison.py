@@ -17,7 +17,7 @@ from flashbench.pairing import Identified, Pairing, of_builds, of_runs, with_bas
 from flashbench.stats.family import look_price, simultaneous_alpha
 from flashbench.stats.modes import Modes, two_modes
 from flashbench.stats.order import stretch, widened
-from flashbench.stats.sequential import Terms, anytime_shift, anytime_shifts
+from flashbench.stats.sequential import IntervalTerms, anytime_shift, anytime_shifts
 from flashbench.stats.shift import Shift, paired_shift, smallest_p
 from flashbench.stats.unlike import unlike_shift
 
@@ -27,7 +27,7 @@ class Estimate:
     """The speed-up and its uncertainty."""
 
     shift: Shift  # of confidence 1 - terms.alpha
-    terms: Terms  # of this interval
+    terms: IntervalTerms  # of this interval
     p_family: float  # times the number of comparisons: at most alpha exactly if `shift` excludes 0
     least_p: bool  # this many launches cannot give a smaller one
     modes: Modes | None  # of the log speed-up across launches, per side
@@ -128,7 +128,7 @@ def geometric_mean(comparisons: Sequence[Comparison], alpha: float) -> Shift | N
         means.append(np.mean(rows[:, common], axis=0))
     family = [estimate.terms for _, estimate in compared]
     correlation = max(terms.correlation for terms in family)
-    terms = Terms(alpha, 1, correlation, any(terms.modes for terms in family))
+    terms = IntervalTerms(alpha, 1, correlation, any(terms.modes for terms in family))
     shift = _allowing_for_order(tuple(means), terms, anytime=compared[0][1].anytime)
     return replace(shift, value=min(max(value, shift.low), shift.high))
 
@@ -140,7 +140,7 @@ def _shift(sides: tuple[FloatArray, ...], alpha: float) -> Shift:
 
 
 def _allowing_for_order(
-    sides: tuple[FloatArray, ...], terms: Terms, *, anytime: bool = False
+    sides: tuple[FloatArray, ...], terms: IntervalTerms, *, anytime: bool = False
 ) -> Shift:
     """The shift with its interval widened for correlated launches, and the p-value that goes with
     it: a wider interval excludes 0 exactly when the plain one excludes a point nearer to the value.
@@ -151,7 +151,7 @@ def _allowing_for_order(
     return _stretched(shift, sides, terms) if terms.correlation else shift
 
 
-def _stretched(shift: Shift, sides: tuple[FloatArray, ...], terms: Terms) -> Shift:
+def _stretched(shift: Shift, sides: tuple[FloatArray, ...], terms: IntervalTerms) -> Shift:
     alpha = terms.alpha
     factor = stretch(terms.correlation, min(map(len, sides)), alpha)
     nearer = shift.value * (1 - 1 / factor)
@@ -181,7 +181,7 @@ def decide_families(
 ) -> list[list[Comparison]]:
     """`decide_family` of each, in less time than one after another."""
     compared: list[Pairing] = []
-    levels: list[Terms] = []
+    levels: list[IntervalTerms] = []
     shared: list[float] = []
     shifts: list[Shift] = []
     for pairings in families:
@@ -200,7 +200,7 @@ def decide_families(
             noises = [noise_of_all(measured, values, tolerance)] * len(measured)
             shifts += plain
         compared += measured
-        levels += [Terms(level, comparisons, one.correlation, one.modes) for one in noises]
+        levels += [IntervalTerms(level, comparisons, one.correlation, one.modes) for one in noises]
         shared += [one.shared for one in noises]
     if anytime:
         shifts = _anytime([pairing.sides[0] for pairing in compared], levels)
@@ -210,7 +210,7 @@ def decide_families(
             for shift, pairing, terms in zip(shifts, compared, levels, strict=True)
         ]
 
-    def estimated(pairing: Pairing, shift: Shift, terms: Terms, common: float) -> Estimate:
+    def estimated(pairing: Pairing, shift: Shift, terms: IntervalTerms, common: float) -> Estimate:
         modes = [two_modes(side, math.log1p(tolerance)) for side in pairing.sides]
         found = next((m for m in modes if m), None)
         least = not anytime and shift.p <= smallest_p(*pairing.launches) < 1
@@ -224,9 +224,9 @@ def decide_families(
     ]
 
 
-def _anytime(sides: list[FloatArray], levels: list[Terms]) -> list[Shift]:
+def _anytime(sides: list[FloatArray], levels: list[IntervalTerms]) -> list[Shift]:
     """Shifts of cases that may have left the plan at different launches."""
-    alike: dict[tuple[int, Terms], list[int]] = {}
+    alike: dict[tuple[int, IntervalTerms], list[int]] = {}
     for place, rule in enumerate(zip(map(len, sides), levels, strict=True)):
         alike.setdefault(rule, []).append(place)
     shifts: dict[int, Shift] = {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from flashbench.arrays import FloatArray
 from flashbench.pairing import Pairing
-from flashbench.stats.modes import FEWEST, log_modes_in_any, log_two_modes
+from flashbench.stats.modes import FEWEST_FOR_MODES, log_modes_in_any, log_two_modes
 from flashbench.stats.order import SIGNIFICANCE, SIGNIFICANCE_ANYTIME, launch_correlation
 from flashbench.stats.sequential import spreads
 from flashbench.stats.shared import MIN_CASES, shared_shift
@@ -38,7 +38,7 @@ def noise_until(last: int, pairings: Sequence[Pairing], tolerance: float) -> Fam
     for count in np.unique(counts[counts > 0]):
         alike = rows[counts == count]
         alike = alike[~np.isnan(alike)].reshape(len(alike), count)
-        if count >= FEWEST:
+        if count >= FEWEST_FOR_MODES:
             logs.append(log_two_modes(alike, limit))
         if count > 1 and len(rows) >= MIN_CASES:
             values.append(pseudomedian(alike))

@@ -30,7 +30,7 @@ from flashbench.outcome import Outcome
 from flashbench.report import report_builds
 from flashbench.runfile import BuildIdentity, Pair, RunFile
 from flashbench.stats.proportion import Rate
-from flashbench.stats.sequential import Terms, anytime_shifts
+from flashbench.stats.sequential import IntervalTerms, anytime_shifts
 from flashbench.until_decided import decided_cases
 from flashbench.verdict import outcome_of
 
@@ -175,7 +175,7 @@ def test_what_is_attainable_is_attained() -> None:
     assert all(np.diff(found[9:]) <= 0)
     assert np.isinf(found[3])
     rows = 0.02 * rng.standard_normal((200, 20))
-    shifts = anytime_shifts(rows, Terms(0.05 / 8, 8))
+    shifts = anytime_shifts(rows, IntervalTerms(0.05 / 8, 8))
     limit = found[19]
     smaller = TOLERANCES[TOLERANCES.index(limit) - 1]
     shares = [

@@ -21,7 +21,7 @@ from flashbench.pairing import Pairing
 from flashbench.report import report_one, report_two
 from flashbench.runfile import Result, RunFile
 from flashbench.stats.modes import Modes
-from flashbench.stats.sequential import Terms
+from flashbench.stats.sequential import IntervalTerms
 from flashbench.stats.shift import Shift
 from flashbench.verdict import Verdict, exit_code, judge, outcome_alone
 from flashbench.views import frame
@@ -31,7 +31,7 @@ def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Ou
     case = make_cases(1)[0]
     sides = (np.linspace(value - 0.01, value + 0.01, 20),)
     shift = Shift(value, low, high, 0.5)
-    estimate = Estimate(shift, Terms(0.05), 0.5, False, None, anytime=False)
+    estimate = Estimate(shift, IntervalTerms(0.05), 0.5, False, None, anytime=False)
     comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
     outcome = judge(comparison, tolerance).outcome
     assert outcome_alone(comparison, tolerance) is outcome
@@ -145,7 +145,9 @@ def test_modes_of_times_say_where_to_look_not_how_often_to_measure():
     """A ratio that is open while times have two modes gets no number of launches."""
     case = make_cases(1)[0]
     sides = (np.linspace(-0.05, 0.05, 20),)
-    estimate = Estimate(Shift(0.0, -0.03, 0.03, 0.5), Terms(0.05), 0.5, False, None, anytime=False)
+    estimate = Estimate(
+        Shift(0.0, -0.03, 0.03, 0.5), IntervalTerms(0.05), 0.5, False, None, anytime=False
+    )
     pairing = Pairing(case, "ours", "sdpa", "wall", sides=sides, time_modes=True)
     verdict = judge(Comparison(pairing, estimate), 0.01)
     assert verdict.launches is None
@@ -224,7 +226,7 @@ def test_modes_inside_the_tolerance_are_the_same():
     sides = (np.repeat([-0.008, 0.008], 10),)
     modes = Modes(-0.008, 0.008, 0.5)
     estimate = Estimate(
-        Shift(0.0, -0.009, 0.009, 0.5), Terms(0.05), 0.5, False, modes, anytime=False
+        Shift(0.0, -0.009, 0.009, 0.5), IntervalTerms(0.05), 0.5, False, modes, anytime=False
     )
     comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
     for tolerance, outcome in ((0.01, Outcome.SAME), (0.007, Outcome.UNDECIDED)):

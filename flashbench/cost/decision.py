@@ -6,7 +6,7 @@ from bisect import bisect_left
 from flashbench.cost.estimate import Seconds
 from flashbench.stats.sequential import (
     TIGHT_DEVIATION,
-    Terms,
+    IntervalTerms,
     expected_half_width,
     launches_needed_tight,
 )
@@ -31,7 +31,7 @@ def sought_change(spread: float, tolerance: float) -> float:
 
 
 def launches_until_decided(
-    spread: float, tolerance: float, terms: Terms, most: int, *, sought: bool = False
+    spread: float, tolerance: float, terms: IntervalTerms, most: int, *, sought: bool = False
 ) -> Seconds:
     """Launches until a case is decided, at most `most`.
 

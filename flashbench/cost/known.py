@@ -18,7 +18,7 @@ from flashbench.errors import InvalidInputError
 from flashbench.machine import name_of
 from flashbench.operations import parse_case
 from flashbench.stats.family import simultaneous_alpha
-from flashbench.stats.sequential import Terms
+from flashbench.stats.sequential import IntervalTerms
 
 
 class Basis(StrEnum):
@@ -163,7 +163,7 @@ class Experience:
         that comes from the spread of earlier launches here. sought: as in
         `launches_until_decided`."""
         cases, most = work.cases, work.launches
-        terms = Terms(simultaneous_alpha(1 - confidence, len(cases)), len(cases))
+        terms = IntervalTerms(simultaneous_alpha(1 - confidence, len(cases)), len(cases))
         found = [
             launches_until_decided(spread, tolerance, terms, most, sought=sought)
             for case in cases

@@ -21,7 +21,7 @@ MIN_SHARE = 0.15
 MIN_SEPARATION = 8.0
 # Fewest launches of a mode when all cases are asked together.
 _LEAST = 2
-FEWEST = 2 * _LEAST  # launches that can show two modes
+FEWEST_FOR_MODES = 2 * _LEAST  # launches that can show two modes
 # The prior of their distance in units of the spread inside them: most likely 4 and 8, as sqrt(2)
 # times these scales.
 _DISTANCES: Prior = ((0.5, 3.0), (0.5, 6.0))
@@ -75,11 +75,12 @@ def two_modes(values: FloatArray, smallest_gap: float) -> Modes | None:
 def log_two_modes(rows: FloatArray, smallest_gap: float) -> FloatArray:
     """log likelihood ratio of each case: two modes, equally likely in each launch, against one.
 
-    rows: (cases, launches), at least FEWEST launches. Returns (cases,). Both are normal, with
-    unknown centre and spread, so it does not depend on location and scale, and its mean under one
-    mode is at most 1. The sum is over the splits of the ordered launches only, for the others are
-    unlikely, and over those whose centres are more than smallest_gap apart. Each term is the Bayes
-    factor of a two-sample t-test (Gonen, Johnson, Lu & Westfall 2005) with the prior `_DISTANCES`.
+    rows: (cases, launches), at least FEWEST_FOR_MODES launches. Returns (cases,). Both are normal,
+    with unknown centre and spread, so it does not depend on location and scale, and its mean under
+    one mode is at most 1. The sum is over the splits of the ordered launches only, for the others
+    are unlikely, and over those whose centres are more than smallest_gap apart. Each term is the
+    Bayes factor of a two-sample t-test (Gonen, Johnson, Lu & Westfall 2005) with the prior
+    `_DISTANCES`.
     """
     x = np.sort(rows, axis=1)
     n = x.shape[1]

@@ -38,7 +38,7 @@ _AT_ONCE = 2**21  # numbers held at once in simulations
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class IntervalTerms:
     """What a case's interval takes from its family.
 
     alpha: 1 - confidence, already divided by the comparisons. comparisons: in the family.
@@ -59,7 +59,7 @@ class Terms:
         return launches_needed_anytime(self.alpha, self.comparisons)
 
 
-def anytime_shift(differences: FloatArray, terms: Terms) -> Shift:
+def anytime_shift(differences: FloatArray, terms: IntervalTerms) -> Shift:
     """The shift used by the gate after every launch; `value` is the pseudomedian.
 
     differences: (launches,), at least one, finite, in the order measured. Unbounded below
@@ -68,7 +68,7 @@ def anytime_shift(differences: FloatArray, terms: Terms) -> Shift:
     return anytime_shifts(differences[None], terms)[0]
 
 
-def anytime_shifts(rows: FloatArray, terms: Terms) -> list[Shift]:
+def anytime_shifts(rows: FloatArray, terms: IntervalTerms) -> list[Shift]:
     """`anytime_shift` of many cases with as many launches each. rows: (cases, launches)."""
     cases, n = rows.shape
     if n < terms.least:
@@ -101,7 +101,7 @@ def _shifts(launches: "_Launches", alpha: float) -> list[Shift]:
     return [Shift(*map(float, one)) for one in zip(middle, low, high, p, strict=True)]
 
 
-def exceeds(rows: FloatArray, shift: float, terms: Terms) -> BoolArray:
+def exceeds(rows: FloatArray, shift: float, terms: IntervalTerms) -> BoolArray:
     """Whether the interval of `anytime_shift` is above `shift`, for many draws of launches.
 
     rows: (draws, launches), at least one launch, finite. Returns (draws,). For simulations: gives
@@ -153,7 +153,7 @@ def launches_needed_tight(alpha: float) -> int:
     return n
 
 
-def expected_half_width(n: int, terms: Terms) -> float:
+def expected_half_width(n: int, terms: IntervalTerms) -> float:
     """Half the width of the interval from n normal launches whose sample spread is the true one, in
     standard deviations of a launch; infinite if n is too small. That of the t-mixture alone,
     slightly wider than the average's."""

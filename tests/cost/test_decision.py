@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashbench.cost.decision import SOUGHT, launches_until_decided
-from flashbench.stats.sequential import Terms, anytime_shifts
+from flashbench.stats.sequential import IntervalTerms, anytime_shifts
 
-ALONE = Terms(0.05)
+ALONE = IntervalTerms(0.05)
 
 
 def stops(change: float, spread: float, tolerance: float, draws: int) -> list[int]:
@@ -46,12 +46,12 @@ def test_as_many_launches_as_the_rule_takes(change: float, spread: float, tolera
 @given(
     spread=st.floats(0, 1),
     tolerance=st.floats(0, 0.5),
-    terms=st.builds(Terms, st.floats(1e-6, 0.5), st.integers(1, 64)),
+    terms=st.builds(IntervalTerms, st.floats(1e-6, 0.5), st.integers(1, 64)),
     most=st.integers(1, 300),
     sought=st.booleans(),
 )
 def test_a_range_is_in_order_and_within_the_plan(
-    spread: float, tolerance: float, terms: Terms, most: int, sought: bool
+    spread: float, tolerance: float, terms: IntervalTerms, most: int, sought: bool
 ) -> None:
     """Whatever the spread and the rule."""
     found = launches_until_decided(spread, tolerance, terms, most, sought=sought)

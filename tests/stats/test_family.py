@@ -10,7 +10,11 @@ from flashbench.comparison import _allowing_for_order
 from flashbench.stats.family import look_price, simultaneous_alpha
 from flashbench.stats.modes import two_modes
 from flashbench.stats.order import inflation, launch_correlation, stretch, widened
-from flashbench.stats.sequential import Terms, launches_needed_anytime, launches_needed_tight
+from flashbench.stats.sequential import (
+    IntervalTerms,
+    launches_needed_anytime,
+    launches_needed_tight,
+)
 from flashbench.stats.shift import Shift, launches_advised, launches_needed
 
 
@@ -127,7 +131,7 @@ def test_p_agrees_with_the_interval_that_allows_for_order(sides: int, correlatio
     for _ in range(300):
         launches = [rng.normal(0, 1, rng.integers(8, 16)) for _ in range(sides)]
         launches[-1] += rng.normal(0, 8)
-        shift = _allowing_for_order(tuple(launches), Terms(0.02, 1, correlation))
+        shift = _allowing_for_order(tuple(launches), IntervalTerms(0.02, 1, correlation))
         excludes = shift.low > 0 or shift.high < 0
         assert excludes == (shift.p <= 0.02)
         seen.add(excludes)

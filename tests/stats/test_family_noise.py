@@ -9,7 +9,7 @@ import pytest
 import scipy.integrate
 import scipy.stats
 
-from flashbench.stats.modes import FEWEST, log_modes_in_any, log_two_modes
+from flashbench.stats.modes import FEWEST_FOR_MODES, log_modes_in_any, log_two_modes
 from flashbench.stats.shared import MIN_CASES, shared_shift
 
 
@@ -31,7 +31,7 @@ def test_evidence_of_two_modes_is_the_bayes_factor_that_it_stands_for():
     assert math.exp(log_two_modes(row[None], 0.0)[0]) == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("launches", [FEWEST, 7, 12])
+@pytest.mark.parametrize("launches", [FEWEST_FOR_MODES, 7, 12])
 def test_evidence_of_two_modes_does_not_grow_without_them(launches):
     """Its mean over normal launches is at most 1, so it is 10 in at most a tenth; it depends on
     neither location nor scale, grows with two modes, and does not count those nearer than the

@@ -17,7 +17,7 @@ from simulated_noise import autocorrelated
 from flashbench.stats import sequential
 from flashbench.stats.evidence import log_equal, log_symmetric, log_t_mixture
 from flashbench.stats.sequential import (
-    Terms,
+    IntervalTerms,
     anytime_shifts,
     exceeds,
     expected_half_width,
@@ -29,7 +29,7 @@ from flashbench.stats.sequential import (
 
 def terms(alpha, correlation=0.0):
     """Those of a case at this level, one of 64 at 0.05 / 64."""
-    return Terms(alpha, max(1, round(0.05 / alpha)), correlation)
+    return IntervalTerms(alpha, max(1, round(0.05 / alpha)), correlation)
 
 
 def anytime_shift(x, alpha, correlation=0.0):
