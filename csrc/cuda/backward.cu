@@ -1,6 +1,7 @@
 // The host side of the gradients on CUDA devices: checks a problem and picks the kernels.
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -62,6 +63,12 @@ const BackwardKernels& checked_kernels(const AttentionBackward& problem) {
     if (forward.batch == 0 || forward.heads == 0 || forward.q_len == 0 || forward.k_len == 0) {
         throw std::invalid_argument("gradients on CUDA need at least one query and one key");
     }
+    if (forward.causal && forward.causal_offset < 0) {
+        throw std::invalid_argument("gradients on CUDA need queries that each see a key");
+    }
+    if (!(forward.scale > 0.0f) || !std::isfinite(forward.scale)) {
+        throw std::invalid_argument("gradients on CUDA need a positive and finite scale");
+    }
     check_problem(forward);
     return *kernels;
 }
@@ -69,7 +76,7 @@ const BackwardKernels& checked_kernels(const AttentionBackward& problem) {
 }  // namespace
 
 bool takes_sm90_gradients(const Device& device) {
-    return device.compute_capability == 90 && !sm80_everywhere;
+    return device.takes_sm90 && !sm80_everywhere;
 }
 
 void take_sm80_gradients(bool everywhere) { sm80_everywhere = everywhere; }

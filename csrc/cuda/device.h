@@ -12,6 +12,7 @@ namespace flashbench::cuda {
 
 struct Device {
     int compute_capability;  // 10 * major + minor, e.g. 90
+    bool takes_sm90;         // compute capability 9.0, and this build has sm_90a code
     int multiprocessors;
     int l2_bytes;
 };
@@ -35,8 +36,7 @@ struct ClusterCounts {
 
 // Allows a kernel clusters of every size with `shared_bytes(size)` of dynamic shared memory, and returns
 // their counts. Queries CUDA once per kernel and device, which must be the current one; may be called
-// from several threads. Only [1] is nonzero unless the device has compute capability 9.0 and the kernel
-// was compiled for it.
+// from several threads. Only [1] is nonzero unless the device takes sm_90 code.
 const ClusterCounts& allow_clusters(const void* kernel, int threads, int (*shared_bytes)(int),
                                     int device);
 

@@ -76,7 +76,7 @@ constexpr Family kSm90Short{FLASHBENCH_FP16(no_scratch<sm90::forward_short_fp16>
 
 // The table of families.h. Strides do not matter, so every layout gives the same bits.
 const Family& family_of(const Attention& problem, const Device& device) {
-    switch (kernels_for(problem, device.compute_capability, device.multiprocessors)) {
+    switch (kernels_for(problem, device.takes_sm90, device.multiprocessors)) {
         case Kernels::simt:
             return kSimt;
         case Kernels::decode:

@@ -27,7 +27,7 @@ inline bool is_simt(const Attention& problem, int64_t multiprocessors) {
 }
 
 // The decode rows of the table below.
-inline bool is_decode(const Attention& problem, int compute_capability, int64_t multiprocessors) {
+inline bool is_decode(const Attention& problem, bool takes_sm90, int64_t multiprocessors) {
     const int64_t group = problem.heads / problem.kv_heads;
     const int64_t rows = group * problem.q_len;
     const bool top_left = problem.causal && problem.causal_offset == 0;
@@ -35,7 +35,7 @@ inline bool is_decode(const Attention& problem, int compute_capability, int64_t 
         !std::isfinite(problem.scale)) {
         return false;
     }
-    if (compute_capability != 90) {
+    if (!takes_sm90) {
         return problem.head_dim <= 128 && rows <= 16 && problem.k_len > 256;
     }
     const int64_t tiles = (problem.q_len + 63) / 64 * problem.batch * problem.heads;
@@ -123,21 +123,24 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //                     full and k_len > 512
 //   any        any                                                               sm80
 //
+// "Full" in the rows of decode with q_len up to 32 is any mask but a causal one at the top left.
+//
 // Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM". Causal: keys
 // that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
 // it counts as full too, except for divided tails, which only full calls have (the row of short tiles
 // with 1/4 an SM, which follows from measurements of full calls).
 //
+// A Hopper GPU counts as "other" where this build has no code of sm_90a (Device::takes_sm90).
+//
 // The sm90 and decode kernels need at least one key and a positive finite scale.
-inline Kernels kernels_for(const Attention& problem, int compute_capability,
-                           int64_t multiprocessors) {
+inline Kernels kernels_for(const Attention& problem, bool takes_sm90, int64_t multiprocessors) {
     if (is_simt(problem, multiprocessors)) {
         return Kernels::simt;
     }
-    if (is_decode(problem, compute_capability, multiprocessors)) {
+    if (is_decode(problem, takes_sm90, multiprocessors)) {
         return Kernels::decode;
     }
-    if (compute_capability != 90 || problem.k_len <= 0 || !(problem.scale > 0.0f) ||
+    if (!takes_sm90 || problem.k_len <= 0 || !(problem.scale > 0.0f) ||
         !std::isfinite(problem.scale)) {
         return Kernels::sm80;
     }

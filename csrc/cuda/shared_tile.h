@@ -174,8 +174,8 @@ __device__ __forceinline__ void negate_copied(uint32_t shared, unsigned thread) 
     }
 }
 
-// Zeroes every NaN and infinity among the chunks that this thread copied; returns whether there were
-// any.
+// Zeroes every NaN and infinity among this thread's share of the chunks, with several warps those that it
+// copied; returns whether there were any.
 template <int kHeadDim, int kTileRows, int kThreads, typename T>
 __device__ __forceinline__ bool zero_copied_nonfinite(uint32_t shared, unsigned thread) {
     using Layout = Swizzle<kHeadDim>;

@@ -127,7 +127,7 @@ bool encode_keys_and_values(const Attention& problem, DecodeLaunch& arguments) {
                                             Tile::Keys::kDims, Tile::kKeys},
                                            map);
         };
-        return device_at(current_device()).compute_capability == 90 &&
+        return device_at(current_device()).takes_sm90 &&
                encode(arguments.key, problem.k, problem.k_strides) &&
                encode(arguments.value, problem.v, problem.v_strides);
     }
@@ -252,7 +252,7 @@ void forward_few_rows(const Attention& problem, const Scratch& scratch, cudaStre
 template <typename T, int head_dim>
 void forward_head_dim(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     const int64_t rows = rows_of_key_head(problem);
-    if (device_at(current_device()).compute_capability != 90) {
+    if (!device_at(current_device()).takes_sm90) {
         using Many = typename Tiles<T, head_dim>::Many;
         if constexpr (Many::kHopperOnly) {
             throw std::invalid_argument("decode takes head dims above 128 on Hopper GPUs alone");

@@ -140,15 +140,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         }
         ptx::fence_mbarrier_init();
         if (launch.tensor_maps) {
-            issue_boxes<Tile::kHeadDim, Tile::kRows>(shared.query(), &launch.query, shared.query_full(),
-                                           first_row, static_cast<int>(head), batch);
+            issue_boxes<Tile::kHeadDim, Tile::kRows>(shared.query(), &launch.query,
+                                                     shared.query_full(), first_row,
+                                                     static_cast<int>(head), batch);
 #pragma unroll
             for (int group = 0; group < Tile::kGroups; ++group) {
                 const int block = rank * Tile::kGroups + group;
                 if (block < blocks) {
                     issue_boxes<Tile::kHeadDim, kKeys>(shared.key(group), &launch.key,
-                                             shared.key_full(group), block * kKeys, kv_head,
-                                             batch);
+                                                       shared.key_full(group), block * kKeys,
+                                                       kv_head, batch);
                 }
             }
         }

@@ -84,7 +84,7 @@ double main_time(const Attention& problem, int rows) {
 
 std::string chosen(const Attention& problem) {
     std::string name;
-    switch (kernels_for(problem, 90, kSms)) {
+    switch (kernels_for(problem, true, kSms)) {
         case Kernels::simt:
             return "simt";
         case Kernels::decode:
