@@ -109,6 +109,7 @@ Division division_of(const Attention& problem, bool scratch) {
     const int64_t bytes = 2 * problem.batch * problem.kv_heads * problem.k_len *
                           problem.head_dim * kElementBytes;
     return best_division({row_tiles<Tile>(problem) * problem.batch * problem.kv_heads,
+                          rows_of_key_head(problem) * problem.batch * problem.kv_heads,
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
                           clusters_at_once<Tile, causal>(index).of, scratch, Tile::kBlockRate,

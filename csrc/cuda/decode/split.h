@@ -34,6 +34,7 @@ inline int64_t rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The work of a launch, and the GPU's room for it.
 struct Room {
     int64_t tiles;
+    int64_t rows;  // of all tiles
     int steps;  // of a tile
     int step_bytes;
     int multiprocessors;
@@ -47,10 +48,12 @@ struct Room {
 // (docs/lab/cuda-kernels.md, tests/kernels/native/check_split.cpp).
 namespace cost {
 
-constexpr double kBlock = 4600;   // a launch, a block's first copies and its end
-constexpr double kCluster = 300;  // more, for the blocks of a cluster
-constexpr double kKernel = 1500;  // more, if a second kernel follows
-constexpr double kPart = 12;      // more, for each part of a row that it adds up
+constexpr double kBlock = 4600;       // a launch, a block's first copies and its end
+constexpr double kCluster = 300;      // more, for the blocks of a cluster
+constexpr double kKernel = 1500;      // more, if a second kernel follows clusters
+constexpr double kLateKernel = 1880;  // or single blocks, whose end it waits for before it starts
+constexpr double kPart = 12;          // more, for each part of a row that it adds up
+constexpr double kRowPart = 0.5;      // more, for each part of all rows together
 
 constexpr double kPairRate = 95;  // the most for a block in a cluster of two
 // The most that a block's share is if L2 serves all SMs, or if blocks fill a GPC, as the larger clusters
@@ -85,7 +88,9 @@ inline double predicted_time(const Room& room, int splits, int size) {
     const int parts = splits / size;
     return static_cast<double>(rounds) * (cost::kBlock + static_cast<double>(bytes) / rate) +
            (size > 1 ? cost::kCluster : 0.0) +
-           (parts > 1 ? cost::kKernel + parts * cost::kPart : 0.0);
+           (parts > 1 ? (size > 1 ? cost::kKernel : cost::kLateKernel) + parts * cost::kPart +
+                            static_cast<double>(room.rows) * parts * cost::kRowPart
+                      : 0.0);
 }
 
 // Sizes of clusters without a second kernel, and of those that one merges.

@@ -56,11 +56,14 @@ double merged(const std::vector<float>& scores, const std::vector<float>& values
     return out / sum;
 }
 
-// One query, tiles of 16 rows, microseconds by "splits,cluster": bf16, graph replays, in turns.
+// Microseconds by "splits,cluster": bf16, graph replays, in turns.
 struct Cell {
     int64_t tiles, keys;
     int head_dim;
     std::map<std::string, double> us;
+    int64_t rows = 16;      // of a tile; fewer where one query has a smaller group
+    int step_keys = 0;    // 0: Long's
+    double block_rate = 0;  // 0: Long's
 };
 
 const std::vector<Cell> kCells = {
@@ -115,15 +118,21 @@ const std::vector<Cell> kCells = {
      {{"16,8", 21.92}, {"16,1", 22.03}, {"33,1", 22.78}, {"16,16", 25.03}, {"8,4", 25.11}}},
     {16, 4096, 256,
      {{"4,4", 20.42}, {"6,6", 20.90}, {"3,3", 21.47}, {"4,1", 21.73}, {"5,5", 21.86}}},
+    // Tiles of more rows: 8 and 16 queries of groups of four, 128 queries.
+    {8, 8192, 128, {{"16,1", 12.75}, {"8,8", 13.52}, {"7,7", 15.08}, {"8,1", 15.67}}, 32, 32, 60},
+    {8, 8192, 128, {{"16,1", 17.97}, {"8,8", 20.12}, {"7,7", 23.20}, {"8,1", 23.32}}, 64, 64, 35},
+    {32, 8192, 64, {{"3,3", 17.79}, {"4,1", 18.79}}, 32, 64, 60},
 };
 
-// As forward_few_rows asks: Long's steps of 32 keys at head dim 128, of 64 or 16 at the others.
+// As forward_few_rows and forward_head_dim ask. Long takes steps of 32 keys at head dim 128, of 64 or 16 at
+// the others.
 bool check(const Cell& cell) {
-    const int keys = 4096 / cell.head_dim;
+    const int keys = cell.step_keys > 0 ? cell.step_keys : 4096 / cell.head_dim;
+    const double rate = cell.block_rate > 0 ? cell.block_rate : cell.head_dim < 128 ? 95.0 : 135.0;
     const int64_t bytes = cell.tiles * cell.keys * cell.head_dim * 4;
-    const Room room{cell.tiles, static_cast<int>((cell.keys + keys - 1) / keys), 16384, 132,
-                    kPlaces[0].data(), true, cell.head_dim < 128 ? 95.0 : 135.0,
-                    bytes > (60 << 20) / 8 * 7};
+    const Room room{cell.tiles, cell.rows * cell.tiles,
+                    static_cast<int>((cell.keys + keys - 1) / keys), keys * cell.head_dim * 4, 132,
+                    kPlaces[0].data(), true, rate, bytes > (60 << 20) / 8 * 7};
     const Division d = best_division(room);
     const std::string choice = std::to_string(d.splits) + "," + std::to_string(d.cluster);
     double best = cell.us.begin()->second;
@@ -156,7 +165,7 @@ int main() {
         for (const int64_t tiles : {1, 2, 3, 7, 8, 15, 16, 64, 132, 133, 400, 2048, 100000}) {
             for (const int steps : {1, 2, 3, 5, 16, 33, 128, 1000, 4096, 100001}) {
                 for (const bool scratch : {false, true}) {
-                    const Room room{tiles, steps, 16384, 132, places.data(), scratch, 135, false};
+                    const Room room{tiles, tiles, steps, 16384, 132, places.data(), scratch, 135, false};
                     const Division d = best_division(room);
                     expect(d.splits >= 1 && d.splits <= steps, "splits without keys", room, d);
                     expect(d.splits % d.cluster == 0, "a cluster is cut", room, d);
