@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from flashbench.kernels.supported import HEAD_DIM_STEP, MAX_HEAD_DIM, MIN_HEAD_DIM
+from flashbench.kernels.torch_attention import PARTS_OF_TORCH
 
 CASES = [
     (1, 8, 8, 1, 512, 64),
@@ -51,11 +51,7 @@ def attention_of(library: str, number: int) -> Call:
     assert spec.loader is not None
     build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(build)
-    build.bind_torch(
-        *(Tensor, torch.UntypedStorage, torch.empty_like, torch.contiguous_format),
-        *(torch.get_num_threads, torch.is_grad_enabled),
-        *(MIN_HEAD_DIM, MAX_HEAD_DIM, HEAD_DIM_STEP),
-    )
+    build.bind_torch(**PARTS_OF_TORCH)
     return lambda q, k, v: build.plain_attention(q, k, v, False, False, None, True)
 
 

@@ -90,8 +90,8 @@ struct BackwardScratch {
     static int64_t blocks_of(int64_t rows) { return (rows + backward_rows - 1) / backward_rows; }
 
   private:
-    // Sections of about equal length, whose arrays fit into a second-level cache of 1 MiB beside those
-    // of a block of rows.
+    // Sections of about equal length, whose arrays take about 704 KB, as they are rounded up to whole steps of
+    // keys at most 1 MB: with those of a block of rows, what a second-level cache of 1 to 2 MiB holds.
     static int64_t keys_of_section(int64_t dims, int64_t keys) {
         constexpr int64_t bytes = 704 << 10;
         const int64_t bytes_of_key = (3 * 4 / Operand::per_slot + 2 * 4) * dims;

@@ -23,7 +23,7 @@ def with_positive_scale(q: Tensor, scoring: Scoring) -> tuple[Tensor, Scoring]:
     scale = scoring.scale_of(q)
     if scale > 0 or not math.isfinite(scale):
         return q, scoring
-    return (-q if scale else torch.zeros_like(q)), replace(scoring, scale=abs(scale) or 1.0)
+    return (-q if scale else q * 0), replace(scoring, scale=abs(scale) or 1.0)
 
 
 def backward(
@@ -46,7 +46,8 @@ def backward(
     saved = (*inputs, out, lse)
     dq, dk, dv = kernels(saved, _readable(dout), positive_scoring, layouts=(q, k, v))
     if positive is not q:
-        dq = dq.neg_() if scoring.scale_of(q) else dq.zero_()
+        # Times zero, which keeps a NaN but not what overflowed at the scale of one.
+        dq = dq.neg_() if scoring.scale_of(q) else dq.nan_to_num_(math.nan, 0.0, 0.0).mul_(0)
     return dq, dk, dv
 
 

@@ -34,7 +34,7 @@ from flashbench.kernels.tensor_memory import plain
 if TYPE_CHECKING:
     from flashbench.kernels.masks import CausalMask
 
-_PARTS_OF_TORCH = {
+PARTS_OF_TORCH = {
     "Tensor": Tensor,
     "UntypedStorage": torch.UntypedStorage,
     "empty_like": torch.empty_like,
@@ -50,7 +50,7 @@ _PARTS_OF_TORCH = {
     "max_head_dim": MAX_HEAD_DIM,
     "head_dim_step": HEAD_DIM_STEP,
 }
-_C.bind_torch(**_PARTS_OF_TORCH)
+_C.bind_torch(**PARTS_OF_TORCH)
 _plain_attention = _C.plain_attention
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _has_function_mode = torch._C._is_torch_function_mode_enabled
@@ -129,8 +129,12 @@ def attention(
 
 
 NO_TRANSFORMS_IN_GRAPHS = (
-    "flashbench.attention in a graph (torch.compile, make_fx) takes no gradients of torch.func; "
-    "call torch.func.grad uncompiled, or compile with torch.autograd.grad"
+    "flashbench.attention in a graph (torch.compile, make_fx) or under FlopCounterMode takes no "
+    "transforms of torch.func; call torch.func.grad outside, or use torch.autograd.grad"
+)
+NO_TANGENTS_IN_GRAPHS = (
+    "flashbench.attention in a graph takes no tangents, and has no forward derivative; leave "
+    "forward_ad.dual_level() before it"
 )
 
 
@@ -149,6 +153,7 @@ def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
     """A tangent would be lost, and jit's trace would contain an output that nothing computes."""
+    _refuse_tangents_in_graphs()
     if _trace_of_jit() is not None:
         raise ValueError(
             "flashbench.attention cannot be traced by torch.jit.trace; use torch.export"
@@ -159,6 +164,13 @@ def _refuse_what_cannot_be_followed(q: Tensor, k: Tensor, v: Tensor) -> None:
                 f"{name} has a tangent and flashbench.attention has no forward derivative; "
                 "pass forward_ad.unpack_dual(...).primal"
             )
+
+
+def _refuse_tangents_in_graphs() -> None:
+    """A graph's tensors do not show theirs. Outside of whole graphs the error sends torch.compile
+    back to where tangents are seen."""
+    if _is_compiling() and forward_ad._current_level >= 0:
+        raise ValueError(NO_TANGENTS_IN_GRAPHS)
 
 
 def _counts_operators() -> bool:
@@ -182,8 +194,10 @@ def _as_operator(
     or of a count."""
     from flashbench.kernels import torch_operators
 
-    if torch._C._are_functorch_transforms_active() and gradients.are_wanted(q, k, v):
+    # torch would drop tangents without a word, and has no other rule for an operator.
+    if torch._C._are_functorch_transforms_active():
         raise ValueError(NO_TRANSFORMS_IN_GRAPHS)
+    _refuse_tangents_in_graphs()
     if q.dim() == 3 and k.dim() == 3 and v.dim() == 3:
         q, k, v = (x.unsqueeze(0) for x in (q, k, v))
         return _as_operator(q, k, v, attn_mask, is_causal, scale, enable_gqa).squeeze(0)

@@ -40,7 +40,7 @@ def operator(
     """
     require_tensors(q, k, v, enable_gqa)
     out, lse = kernel_call.forward(q, k, v, Scoring(causal, bottom_right, scale), with_lse=with_lse)
-    return out, torch.empty(0, device=q.device) if lse is None else lse
+    return out, q.new_empty(0, dtype=torch.float32) if lse is None else lse
 
 
 @operator.register_fake
@@ -99,13 +99,16 @@ def _repeated(q: torch.Size, *shapes: torch.Size) -> Sequence[tuple[int, ...]]:
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, _, _, *ctx.scoring = inputs
+    q, k, v, ctx.enable_gqa, ctx.with_lse, *ctx.scoring = inputs
     ctx.save_for_backward(q, k, v, *output)
 
 
 def _operator_backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    q, k, v, *kept = ctx.saved_tensors
+    if not ctx.with_lse:  # traced where no gradient was wanted, as torch.export does under no_grad
+        kept = operator(q, k, v, ctx.enable_gqa, True, *ctx.scoring)
     wanted = ctx.needs_input_grad[:3]
-    found = backward_operator(*ctx.saved_tensors, dout, *ctx.scoring, wanted)
+    found = backward_operator(q, k, v, *kept, dout, *ctx.scoring, wanted)
     gradients = (x if want else None for x, want in zip(found, wanted, strict=True))
     return (*gradients, *[None] * 5)
 

@@ -219,7 +219,7 @@ def test_a_gradient_changed_by_a_function_of_torch_is_not_written() -> None:
     """Something else than asked for in the place of a gradient is left to Python."""
     inputs = tensors()
     expected = both_passes(*inputs)
-    parts = torch_attention._PARTS_OF_TORCH
+    parts = torch_attention.PARTS_OF_TORCH
     bind = torch_attention._C.bind_torch
     try:
         bind(**parts | {"empty_like": lambda x, **_: torch.empty_like(x)[:, :, :1].expand_as(x)})

@@ -127,7 +127,7 @@ def test_the_short_way_checks_what_empty_like_returns(what: str) -> None:
     change = OTHER_OUTPUTS[what][0]
     q, k, v = tensors()
     expected = attention(q, k, v)
-    parts = torch_attention._PARTS_OF_TORCH
+    parts = torch_attention.PARTS_OF_TORCH
     bind = torch_attention._C.bind_torch
     try:
         other = lambda x, **options: change(torch.empty_like(x, **options))  # noqa: E731

@@ -8,11 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 from flashbench import attention
+from flashbench.kernels.torch_operators import operator
 
 
 class Block(nn.Module):
@@ -126,10 +129,52 @@ def test_gradients_of_a_functional_call(block: Block, x: Tensor, fresh_dynamo: N
         torch.testing.assert_close(found, right)
     torch.compiler.reset()
     whole = torch.compile(gradient, backend="aot_eager", fullgraph=True)
-    with pytest.raises(Exception, match=r"takes no gradients of torch\.func"):
+    with pytest.raises(Exception, match=r"takes no transforms of torch\.func"):
         whole(parameters, x)
-    with pytest.raises(ValueError, match=r"takes no gradients of torch\.func"):
+    with pytest.raises(ValueError, match=r"takes no transforms of torch\.func"):
         make_fx(gradient)(parameters, x)
+
+
+def _attended(q: Tensor) -> Tensor:
+    return attention(q, q, q)
+
+
+def _tangent(q: Tensor) -> Tensor | None:
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(_attended(forward_ad.make_dual(q, q))).tangent  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["fullgraph", "graph breaks"])
+def test_transforms_that_begin_with_attention(whole: bool, fresh_dynamo: None) -> None:
+    """Compiled, none gives wrong numbers: each is refused by name, and torch.func.grad, outside of
+    whole graphs, computed beside the graph."""
+    q = torch.randn(2, 1, 4, 32, generator=torch.Generator().manual_seed(2))
+    gradient = torch.func.grad(lambda q: _attended(q).sum())
+    refused: list[Callable[[Tensor], object]] = [
+        lambda q: torch.func.jvp(_attended, (q,), (q,))[1],
+        torch.func.jacfwd(_attended),
+        torch.func.vmap(_attended),
+        torch.func.vmap(gradient),
+        _tangent,
+    ]
+    for call in (*refused, gradient) if whole else refused:
+        torch.compiler.reset()
+        names = r"takes no (transforms|tangents)" if whole else r"tangent|takes no"
+        with pytest.raises(Exception, match=names):
+            torch.compile(call, backend="aot_eager", fullgraph=whole)(q)
+    if not whole:
+        torch.testing.assert_close(torch.compile(gradient, backend="aot_eager")(q), gradient(q))
+
+
+def test_transforms_under_a_count(x: Tensor) -> None:
+    """FlopCounterMode sees the operator, which follows none of them either."""
+    q = x.unflatten(-1, (2, 32)).transpose(1, 2)
+    for transform in (torch.func.grad(lambda q: _attended(q).sum()), torch.func.vmap(_attended)):
+        with (
+            FlopCounterMode(display=False),
+            pytest.raises(ValueError, match="under FlopCounterMode takes no transforms"),
+        ):
+            transform(q)
 
 
 def test_an_exported_block(block: Block, x: Tensor) -> None:
@@ -144,6 +189,44 @@ def test_an_exported_block(block: Block, x: Tensor) -> None:
         assert str(program.graph).count("torch.ops.flashbench.attention.default") == 1
         assert torch.equal(program.module()(x), block(x))
         assert torch.equal(program.module()(longer), block(longer))
+
+
+def test_programs_made_without_gradients_learn(block: Block, x: Tensor) -> None:
+    """torch.export under no_grad or of frozen weights, and make_fx, keep no log-sum-exp; the
+    gradients of what they made are right all the same."""
+    with torch.no_grad():
+        program = torch.export.export(block, (x,)).module()
+    named = dict(program.named_parameters())
+    given = x.clone().requires_grad_()
+    of = [given, *(named[name] for name, _ in block.named_parameters())]
+    found = torch.autograd.grad(_loss(program(given)), of)
+    _assert_same(list(found), _gradients(block, block, x))
+
+    frozen = copy.deepcopy(block).requires_grad_(False)
+    frozen_program = torch.export.export(frozen, (x,)).module()
+    (of_x,) = torch.autograd.grad(_loss(frozen_program(given)), given)
+    assert torch.equal(of_x, found[0])
+
+    q = x.unflatten(-1, (2, 32)).transpose(1, 2)
+    trace = make_fx(_attended)(q)
+    wanted, expected = q.clone().requires_grad_(), q.clone().requires_grad_()
+    trace(wanted).square().sum().backward()
+    _attended(expected).square().sum().backward()
+    assert wanted.grad is not None
+    assert expected.grad is not None
+    assert torch.equal(wanted.grad, expected.grad)
+
+
+def test_the_operators_fakes_are_like_them(x: Tensor) -> None:
+    """torch.library.opcheck, whatever the default dtype."""
+    q = x.unflatten(-1, (2, 32)).transpose(1, 2)
+    torch.set_default_dtype(torch.float64)
+    try:
+        for tensor in (q, q.clone().requires_grad_()):
+            arguments = (tensor, q, q, False, tensor.requires_grad, True, False, None)
+            torch.library.opcheck(operator, arguments)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_a_trace_of_gradients(x: Tensor) -> None:

@@ -47,8 +47,8 @@ class AttentionBackward(AttentionForward):
         (sizes,) = super().parse(text)
         if min(sizes["q_len"], sizes["k_len"]) < 2:
             raise InvalidInputError(
-                f"invalid shape {text[:100]!r} of {self.name}: it needs 2 queries and 2 keys; with "
-                "one key, only v has a gradient"
+                f"invalid shape {text[:100]!r} of {self.name}: it needs 2 queries and 2 keys; a "
+                "row that sees one key has a dq of 0, and no error of SDPA's to compare with"
             )
         return [sizes]
 
