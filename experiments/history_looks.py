@@ -89,12 +89,18 @@ def ever(
 
 
 def step(
-    series: int, points: int, after: int, size: float, among: int, factor: float = 1.0
+    series: int,
+    points: int,
+    after: int,
+    size: float,
+    among: int,
+    factor: float = 1.0,
+    noise: Noise = normal,
 ) -> list[Segmentation]:
     """Series of which the last `after` points are `size` standard deviations slower. factor: of the
     penalty, from `calibrate`."""
     rng = np.random.default_rng(1000 * points + after)
-    values = DEVIATION * rng.standard_normal((series, points))
+    values = DEVIATION * noise(rng, (series, points))
     values[:, points - after :] += size * DEVIATION
     return segment_all(list(values), factor=factor, among=among)
 

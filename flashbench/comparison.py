@@ -30,7 +30,7 @@ class Estimate:
     terms: IntervalTerms  # of this interval
     p_family: float  # times the number of comparisons: at most alpha exactly if `shift` excludes 0
     least_p: bool  # this many launches cannot give a smaller one
-    modes: Modes | None  # of the log speed-up across launches, per side
+    modes: tuple[Modes | None, ...]  # of each side's log speed-ups across launches
     anytime: bool  # the interval holds at any stopping time, see stats/sequential.py
     shared: float = 0.0  # the shift that most cases have, if within the tolerance
 
@@ -211,11 +211,10 @@ def decide_families(
         ]
 
     def estimated(pairing: Pairing, shift: Shift, terms: IntervalTerms, common: float) -> Estimate:
-        modes = [two_modes(side, math.log1p(tolerance)) for side in pairing.sides]
-        found = next((m for m in modes if m), None)
+        modes = tuple(two_modes(side, math.log1p(tolerance)) for side in pairing.sides)
         least = not anytime and shift.p <= smallest_p(*pairing.launches) < 1
         p = min(1.0, shift.p * alpha / terms.alpha)
-        return Estimate(shift, terms, p, least, found, anytime, common)
+        return Estimate(shift, terms, p, least, modes, anytime, common)
 
     estimates = map(estimated, compared, shifts, levels, shared)
     return [

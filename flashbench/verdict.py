@@ -89,7 +89,7 @@ def outcome_alone(comparison: Comparison, tolerance: float) -> Outcome:
     reason, or the launches that would decide."""
     estimate, limit = comparison.estimate, math.log1p(tolerance)
     assert estimate is not None
-    one_mode = not estimate.modes or _modes_agree(comparison.pairing, limit)
+    one_mode = not any(estimate.modes) or _modes_agree(comparison.pairing, limit)
     if not (estimate.shift.bounded and one_mode):
         return Outcome.UNDECIDED
     return outcome_of(estimate.shift, limit, estimate.shared)
@@ -110,13 +110,10 @@ def judge(comparison: Comparison, tolerance: float) -> Verdict:
     shift = estimate.shift
     limit = math.log1p(tolerance)
     detectable = _detectable(pairing, estimate, limit) if shift.bounded else None
-    if (shift.bounded or estimate.anytime) and estimate.modes and not _modes_agree(pairing, limit):
-        low, high = math.exp(estimate.modes.low), math.exp(estimate.modes.high)
-        return Verdict(
-            Outcome.UNDECIDED,
-            f"two modes across launches: speed-up {low:.3f} in some, {high:.3f} in others; {_FIND}",
-            detectable,
-        )
+    has_modes = (shift.bounded or estimate.anytime) and any(estimate.modes)
+    if has_modes and not _modes_agree(pairing, limit):
+        reason = f"two modes across launches: {_speedups(pairing, estimate)}; {_FIND}"
+        return Verdict(Outcome.UNDECIDED, reason, detectable)
     least = _least(pairing, estimate)
     if detectable is None:
         return _unbounded(pairing, estimate, least)
@@ -239,13 +236,31 @@ def _anytime_launches(pairing: Pairing, estimate: Estimate, half_width: float) -
 
 
 def _detectable(pairing: Pairing, estimate: Estimate, limit: float) -> float:
-    """Smallest change that this many launches call FASTER or SLOWER with 80 % power: the centre
-    must clear the tolerance by the interval's half width, and misses its true value by one
-    standard error times the 80 % quantile."""
+    """Smallest change that this many launches call FASTER or SLOWER with 80 % power.
+
+    The centre must clear the tolerance by the interval's half width, and misses its true value by
+    one standard error times the 80 % quantile. So does the half width: those of two runs differ by
+    about sqrt(2 / degrees of freedom) of it (experiments/detectable.py).
+    """
     error = math.sqrt(sum(variance_of_mean(side) for side in pairing.sides))
     error *= inflation(estimate.terms.correlation)
-    bar = limit + (estimate.shift.high - estimate.shift.low) / 2
-    return math.expm1(min(bar + _Z_POWER * error, 700.0))
+    half_width = (estimate.shift.high - estimate.shift.low) / 2
+    freedom = sum(len(side) - 1 for side in pairing.sides)
+    missed = _Z_POWER * math.hypot(error, half_width * math.sqrt(2 / freedom))
+    return math.expm1(min(limit + half_width + missed, 700.0))
+
+
+def _speedups(pairing: Pairing, estimate: Estimate) -> str:
+    """Those of each side that has modes. Between two files they are over the control in the file,
+    not the ratio that the table compares."""
+    names = ["speed-up"]
+    if len(pairing.sides) > 1:
+        names = [f"{file}'s speed-up over its control" for file in "AB"]
+    return ", ".join(
+        f"{name} {math.exp(modes.low):.3f} in some, {math.exp(modes.high):.3f} in others"
+        for name, modes in zip(names, estimate.modes, strict=True)
+        if modes
+    )
 
 
 def _modes_agree(pairing: Pairing, limit: float) -> bool:

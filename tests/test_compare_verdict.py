@@ -31,7 +31,7 @@ def _judge(low: float, value: float, high: float, tolerance: float = 0.01) -> Ou
     case = make_cases(1)[0]
     sides = (np.linspace(value - 0.01, value + 0.01, 20),)
     shift = Shift(value, low, high, 0.5)
-    estimate = Estimate(shift, IntervalTerms(0.05), 0.5, False, None, anytime=False)
+    estimate = Estimate(shift, IntervalTerms(0.05), 0.5, False, (None,), anytime=False)
     comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
     outcome = judge(comparison, tolerance).outcome
     assert outcome_alone(comparison, tolerance) is outcome
@@ -146,7 +146,7 @@ def test_modes_of_times_say_where_to_look_not_how_often_to_measure():
     case = make_cases(1)[0]
     sides = (np.linspace(-0.05, 0.05, 20),)
     estimate = Estimate(
-        Shift(0.0, -0.03, 0.03, 0.5), IntervalTerms(0.05), 0.5, False, None, anytime=False
+        Shift(0.0, -0.03, 0.03, 0.5), IntervalTerms(0.05), 0.5, False, (None,), anytime=False
     )
     pairing = Pairing(case, "ours", "sdpa", "wall", sides=sides, time_modes=True)
     verdict = judge(Comparison(pairing, estimate), 0.01)
@@ -220,13 +220,26 @@ def test_modes_that_agree_do_not_hide_a_slowdown():
     assert set(outcomes_of(report_one(run).verdicts)) == {Outcome.SLOWER}
 
 
+def test_modes_of_two_files_say_whose_they_are():
+    """The numbers are of the file's ratio to its control, not of B over A, and so it says."""
+    case = make_cases(1)[0]
+    sides = (np.full(12, 0.3), np.repeat([0.3, 0.35], 6))
+    modes = (None, Modes(0.3, 0.35, 0.5))
+    estimate = Estimate(
+        Shift(0.025, -0.009, 0.06, 0.5), IntervalTerms(0.05), 0.5, False, modes, anytime=False
+    )
+    verdict = judge(Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate), 0.01)
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert "B's speed-up over its control 1.350 in some, 1.419 in others" in verdict.reason
+
+
 def test_modes_inside_the_tolerance_are_the_same():
     """Where no launch of either mode differs by more than the tolerance, nothing else does."""
     case = make_cases(1)[0]
     sides = (np.repeat([-0.008, 0.008], 10),)
     modes = Modes(-0.008, 0.008, 0.5)
     estimate = Estimate(
-        Shift(0.0, -0.009, 0.009, 0.5), IntervalTerms(0.05), 0.5, False, modes, anytime=False
+        Shift(0.0, -0.009, 0.009, 0.5), IntervalTerms(0.05), 0.5, False, (modes,), anytime=False
     )
     comparison = Comparison(Pairing(case, "ours", "sdpa", "wall", sides=sides), estimate)
     for tolerance, outcome in ((0.01, Outcome.SAME), (0.007, Outcome.UNDECIDED)):

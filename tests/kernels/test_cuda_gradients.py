@@ -31,7 +31,7 @@ def gradients(q: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def test_a_scale_of_zero_keeps_a_nan() -> None:
-    """Of a row of q it reaches that row's dq and what all rows share, as zero times NaN does."""
+    """In a row of q it makes that row of dq, and all of dk and dv, NaN."""
     q = torch.randn((1, 1, 4, 32), generator=torch.Generator().manual_seed(0))
     dq, dk, dv = gradients(q, 0.0)
     assert not dq.any()
