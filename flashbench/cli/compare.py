@@ -55,7 +55,7 @@ def _launches(context: click.Context) -> int:
     "tree, and the default for B): builds both and measures them in the same launches until every "
     "case is decided, or --launches or --budget are spent; identical builds are not "
     "measured. Exits 1 if any case is SLOWER or wrong, else 4 if any could not be built or "
-    "measured, else 3 if any is UNDECIDED, else 0.",
+    "measured, else 3 if any is UNDECIDED or SLOWER?, else 0.",
 )
 @click.argument("a")
 @click.argument("b", required=False)

@@ -4,9 +4,9 @@ import secrets
 import time
 from pathlib import Path
 
-from flashbench.errors import NotMeasuredError
+from flashbench.errors import FlashbenchError, NotMeasuredError
 from flashbench.files import regular_target
-from flashbench.runfile import RunFile, save
+from flashbench.runfile import RunFile, read, save
 
 _MIN_INTERVAL = 1.0
 
@@ -31,6 +31,15 @@ class Saving:
     def due(self) -> bool:
         """Whether to save again: saving may take at most 5 % of the time."""
         return time.monotonic() - self._last > max(_MIN_INTERVAL, 20 * self._seconds)
+
+    def holds(self, run: RunFile) -> bool:
+        """Whether the file is this run already, maybe in an older form."""
+        if not self._grows:
+            return False
+        try:
+            return read(self.path) == run
+        except FlashbenchError:
+            return False
 
     def save(self, run: RunFile) -> None:
         """Replace the file; NotSavedError if that fails."""

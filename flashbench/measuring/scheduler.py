@@ -124,7 +124,8 @@ class Scheduler:
         if self.check:
             self._start_first_worker()
         self.progress.note("nothing is missing in the file")
-        self._save()  # with -o it is another file, which is promised
+        if not self.saving.holds(run):  # with -o it is another file, which is promised
+            self._save()
         return False
 
     def _begin(self) -> RunFile:
