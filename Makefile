@@ -13,7 +13,7 @@ GROUPS_bench := build run gpu
 GROUPS_gpu := test
 GROUPS_history := history
 GROUPS_test := test release oracles slurm history docs figures $(BROWSER)
-GROUPS_lint := lint test slurm history
+GROUPS_lint := lint test slurm history figures
 GROUPS_docs := docs
 # `make wheel`: the Pythons that it makes wheels for.
 PYTHONS ?= 3.11 3.12 3.13
