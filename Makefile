@@ -29,7 +29,7 @@ MACHINE ?= $(shell hostname)
 HISTORY := results/history
 SOURCES := $(shell find csrc build_support -type f -not -name '*.pyc') setup.py flashbench/source_hash.py
 
-.PHONY: bench build test lint gpu wheel bundle clean cloud sanitize-cpu history site docs
+.PHONY: bench build test test-all lint gpu wheel bundle clean cloud sanitize-cpu history site docs
 
 bench: $(VENV)/.built-$(BENCH_CUDA)
 	$(VENV)/bin/flashbench run $(BENCH) -o bench.json $(FORCE)
@@ -38,6 +38,10 @@ build: $(BUILT)
 
 # Of two cores, tests that wait (for a time limit, a lock, a disk) leave a fifth idle: for a third.
 test: $(BUILT) $(VENV)/.has-test
+	$(VENV)/bin/python -m pytest -n 3 --dist worksteal -m "not thorough"
+
+# With the tests that ask again, by another real tool or with another seed, what quicker ones ask.
+test-all: $(BUILT) $(VENV)/.has-test
 	$(VENV)/bin/python -m pytest -n 3 --dist worksteal
 
 lint: $(VENV)/.has-lint

@@ -138,7 +138,13 @@ def found_by(launches: int, deviation: float, family: int, change: float, seed: 
 
 @pytest.mark.parametrize(
     ("deviation", "launches", "family"),
-    [(0.01, 20, 8), (0.001, 8, 64), (0.001, 13, 64), (0.0005, 12, 64)],
+    [
+        (0.01, 20, 8),
+        pytest.param(0.01, 20, 64, marks=pytest.mark.thorough),
+        (0.001, 8, 64),
+        (0.001, 13, 64),
+        (0.0005, 12, 64),
+    ],
 )
 @pytest.mark.usefixtures("without_promises")
 def test_what_is_promised_is_found(deviation: float, launches: int, family: int) -> None:

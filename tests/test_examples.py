@@ -119,6 +119,7 @@ def test_the_asv_suite_is_compared(tmp_path: Path) -> None:
     assert all(row["launches"] == 2 and row["speedup"] < 1 for row in rows), done.stdout
 
 
+@pytest.mark.thorough
 def test_the_notebook_runs(tmp_path: Path) -> None:
     """Its cells, one after another, as a kernel runs them; the wrong candidate is found out."""
     notebook = json.loads((EXAMPLES / "notebook.ipynb").read_text())

@@ -148,6 +148,7 @@ def test_run_files_in_the_repository_are_no_sources(tmp_path: Path) -> None:
     assert "same-build:" in flashbench("compare", "HEAD", "WORKTREE", *FAST)
 
 
+@pytest.mark.thorough
 def test_aa_measures_the_flashbench_that_runs(tmp_path: Path) -> None:
     """Also among sources of flashbench that are not built, as in a clone after `pip install .`;
     `run` does the same."""
@@ -170,6 +171,7 @@ def test_aa_measures_the_flashbench_that_runs(tmp_path: Path) -> None:
         assert done.returncode in (Exit.PASS, Exit.REGRESSION), done.stderr
 
 
+@pytest.mark.thorough
 def test_profile_of_two_revisions(project: Repository, flashbench) -> None:  # type: ignore[no-untyped-def]
     """The working tree is profiled beside a commit, each by its own build."""
     ceilings_of_this_cpu(project.root.parent / "machine.json")

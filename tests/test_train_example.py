@@ -33,6 +33,7 @@ def test_the_losses_overlay(
     assert "step   20  loss: ours" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_compiled_losses_overlay(tmp_path: Path) -> None:
     """--compile trains both models as whole graphs, to the losses of uncompiled ones.
 

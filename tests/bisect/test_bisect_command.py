@@ -145,6 +145,7 @@ def test_what_cannot_be_told_is_one_line(bisect) -> None:  # type: ignore[no-unt
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_second_bisection_and_interrupt(bisect, project: Repository) -> None:  # type: ignore[no-untyped-def]
     """A second bisection like one that runs is one line that names its process, and takes nothing
     from it. Ctrl-C in the launches ends with exit code 4 and the command that resumes them."""

@@ -328,6 +328,7 @@ def test_a_run_file_at_home_with_other_results_stays(
     assert "has other results, and stays" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_flashbench_itself_measures_there(
     machine: Machine, project: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

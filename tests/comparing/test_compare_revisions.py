@@ -232,6 +232,7 @@ def test_other_python_is_another_build(compare, words: Repository, tmp_path: Pat
     assert len(runfile.read(same).launches) == 3
 
 
+@pytest.mark.thorough
 def test_budget_ends_undecided_and_resume_goes_on(compare, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """What a budget leaves undecided is exit code 3, and more launches are added to the file."""
     file = tmp_path / "run.json"

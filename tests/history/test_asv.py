@@ -256,6 +256,7 @@ sys.meta_path.append(Editable())
 """
 
 
+@pytest.mark.thorough
 def test_host_copy_does_not_shadow_the_commit(history, tmp_path: Path) -> None:
     """asv does not measure a flashbench installed in its own Python, as a copy or editable."""
     host = tmp_path / "host"
@@ -286,6 +287,7 @@ measured.SAMPLES = 4
 """
 
 
+@pytest.mark.thorough
 def test_suites_measure_commits_against_sdpa(
     history, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

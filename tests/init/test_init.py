@@ -46,10 +46,11 @@ def compared(repository: Repository, cache: str) -> subprocess.CompletedProcess[
             "src/attention.c:10",
             'build"]\nadapter = "fb.py"\n\n[tool.flashbench.cases]\ndtype = ["fp32"]\n',
         ),
-        (
+        pytest.param(
             sample_projects.by_backend,
             "fastc:attention(query, key, value, causal), src/fastc/__init__.py:9",
             '"--target", "fb", "."]\npath = "fb"\nadapter = "fb"\n\n[tool.flashbench.cases]\n',
+            marks=pytest.mark.thorough,
         ),
         (
             sample_projects.in_python,
@@ -61,10 +62,11 @@ def compared(repository: Repository, cache: str) -> subprocess.CompletedProcess[
             "fastcpp:attend(q, k, v, is_causal), fastcpp/__init__.py:11",
             'build = []\nsources = ["csrc"]\nadapter = "fb.py"\n\n[tool.flashbench.cases]\n',
         ),
-        (
+        pytest.param(
             sample_projects.in_cpp,
             "fastcpp:attend(q, k, v, is_causal), fastcpp/__init__.py:9",
             'build = ["python", "setup.py", "build_ext", "--inplace"]\nadapter = "fb.py"\n',
+            marks=pytest.mark.thorough,
         ),
     ],
     ids=["cmake", "backend", "python", "jit", "cpp"],

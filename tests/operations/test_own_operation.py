@@ -33,6 +33,7 @@ def written(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_page_holds_word_for_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of the page, in a new repository, are measured by the commands of the page; a fault
     in the candidate is caught by them."""

@@ -59,6 +59,7 @@ except TypeError as error:
     )
 
 
+@pytest.mark.thorough
 def test_source_distribution_remembers_its_commit(clone: Path) -> None:
     """`python -m build` makes a wheel from the source distribution that still knows its commit."""
     settings = {"FLASHBENCH_CUDA": "OFF", "FLASHBENCH_DTYPES": "fp32"}

@@ -105,7 +105,10 @@ def test_the_library_is_linked_with_neither_torch_nor_python(
     assert needed - loader <= system | {"libdl.so.2", "libpthread.so.0", "librt.so.1"}
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(
+    scope="module",
+    params=[HERE, *(pytest.param(v, marks=pytest.mark.thorough) for v in VERSIONS if v != HERE)],
+)
 def bare(
     wheels: dict[str, Path],
     tmp_path_factory: pytest.TempPathFactory,

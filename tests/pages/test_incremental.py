@@ -151,7 +151,9 @@ def _results(root: Path) -> list[Path]:
     return sorted((root / ".asv/results/box").glob("*-*.json"))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.thorough) for n in (1, 2))]
+)
 def test_step_by_step_is_what_comes_at_once(
     root: Path, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -275,6 +275,7 @@ PYBIND11_MODULE(_C, module) { module.def("attention", value); }
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_pybind11_modules_of_one_name(tmp_path: Path) -> None:
     """pybind11, which keeps modules by their name, gives each revision its own functions."""
     pybind11 = pytest.importorskip("pybind11", reason="pybind11 is not installed")

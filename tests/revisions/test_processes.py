@@ -164,6 +164,7 @@ def toy_in_cpp(root: Path, compiled: Path, operator: str) -> Repository:
     return toy(root, files, ["sh", "-c", build])
 
 
+@pytest.mark.thorough
 def test_override_in_cpp(flashbench: Command, tmp_path: Path, compiled: Path) -> None:
     """TORCH_LIBRARY_IMPL, where the last one counts, is each revision's own."""
     assert_told_apart(flashbench, toy_in_cpp(tmp_path / "toy", compiled, "aten.hardswish"))
@@ -187,6 +188,7 @@ def test_library_beside_the_extension(flashbench: Command, tmp_path: Path) -> No
     assert_told_apart(flashbench, toy(tmp_path / "toy", files, ["sh", "build.sh"]))
 
 
+@pytest.mark.thorough
 def test_everything_as_a_user_runs_it(tmp_path: Path, compiled: Path) -> None:
     """In new processes as in forks: an operator in Python, an override in C++ and a library beside
     the extension, all in one package, are each revision's own."""
