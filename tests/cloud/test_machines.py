@@ -1,6 +1,7 @@
 """`flashbench cloud run` on two machines, each a real sshd: shards, lost machines, the same command
 again."""
 
+import contextlib
 import os
 import shlex
 import signal
@@ -103,14 +104,28 @@ def test_a_machine_that_is_none_costs_only_time(
     assert "gone: gone: ssh: connect" in capsys.readouterr().err.splitlines()[-1]
 
 
+def followers(config: str) -> int:
+    """Processes that follow a machine's job for a command with this configuration."""
+    found = 0
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = process.read_bytes().decode(errors="replace")
+            found += "--part" in words and config in words
+    return found
+
+
 def test_home_killed_in_the_middle_is_found_again(
     machine: Machine, other: Machine, both: list[str], project: Repository
 ) -> None:
-    """The same command waits for the jobs that it began, and joins what is there already."""
+    """Nothing of it stays here. The same command waits for the jobs that it began, and joins what
+    is there already."""
     (other.home / "seconds").write_text("4")
+    config = both[both.index("--ssh-config") + 1]
     with started([*both, *RUN]) as home:
         until(lambda: "run" in said(machine) and "run" in said(other))
+        assert followers(config) >= 1
         home.send_signal(signal.SIGKILL)
+    until(lambda: followers(config) == 0, 2)
     assert flashbench(*both, *RUN) == 0
     assert whole()
     assert [said(one).count("run ") for one in (machine, other)] == [1, 1]
