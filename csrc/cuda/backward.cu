@@ -1,7 +1,6 @@
 // The host side of the gradients on CUDA devices: checks a problem and picks the kernels.
 #include <cuda_runtime.h>
 
-#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -66,9 +65,7 @@ const BackwardKernels& checked_kernels(const AttentionBackward& problem) {
     if (forward.causal && forward.causal_offset < 0) {
         throw std::invalid_argument("gradients on CUDA need queries that each see a key");
     }
-    if (!(forward.scale > 0.0f) || !std::isfinite(forward.scale)) {
-        throw std::invalid_argument("gradients on CUDA need a positive and finite scale");
-    }
+    check_scale_of_gradients(forward.scale);
     check_problem(forward);
     return *kernels;
 }

@@ -1,6 +1,7 @@
 // What every CUDA kernel requires of a problem. Each check throws std::invalid_argument.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -25,6 +26,13 @@ inline void check_lengths(int64_t q_len, int64_t k_len) {
     if (q_len > kMaxLength || k_len > kMaxLength) {
         throw std::invalid_argument("sequences longer than " + std::to_string(kMaxLength) +
                                     " are not supported on CUDA");
+    }
+}
+
+// For calls that keep lse and the gradients after them.
+inline void check_scale_of_gradients(float scale) {
+    if (!(scale > 0.0f) || !std::isfinite(scale)) {
+        throw std::invalid_argument("gradients on CUDA need a positive and finite scale");
     }
 }
 

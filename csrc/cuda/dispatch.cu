@@ -99,9 +99,7 @@ const Family& family_of(const Attention& problem, const Device& device) {
 // The family that also writes lse, if there are keys; without them it is kSm80, which does. Scores and
 // output do not differ, but their last bits may.
 const Family& family_with_lse(const Attention& problem, const Device& device) {
-    if (!(problem.scale > 0.0f) || !std::isfinite(problem.scale)) {
-        throw std::invalid_argument("gradients on CUDA need a positive and finite scale");
-    }
+    check_scale_of_gradients(problem.scale);
 #ifdef FLASHBENCH_CUDA_SM90
     if (takes_sm90_gradients(device)) {
         return kSm90WithLse;

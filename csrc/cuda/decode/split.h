@@ -35,7 +35,7 @@ inline int64_t rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Room {
     int64_t tiles;
     int64_t rows;  // of all tiles
-    int steps;  // of a tile
+    int steps;     // of a tile
     int step_bytes;
     int multiprocessors;
     const int* at_once;  // [size]: how many clusters of that many blocks run at once; 0 for none
