@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import subprocess
 import time
@@ -64,6 +65,18 @@ def test_the_same_command_again_prints_the_table(path: Path, measured: bytes) ->
     assert "nothing is missing in the file" in done.stderr
     assert done.stdout == flashbench("show", path, "--format", "csv").stdout
     assert path.read_bytes() == measured
+
+
+def test_a_complete_file_of_an_older_form_is_left_alone(path: Path) -> None:
+    """What it does not say, and today's says, is no reason to write it again."""
+    older = json.loads(path.read_bytes())
+    for field in ("hourly_rate", "pair", "ceilings"):
+        del older[field]
+    path.write_text(json.dumps(older))
+    before = path.read_bytes()
+    done = run(path, "--format", "none")
+    assert "nothing is missing in the file" in done.stderr
+    assert path.read_bytes() == before
 
 
 def test_more_launches_are_added(path: Path) -> None:
