@@ -51,6 +51,16 @@ __device__ __forceinline__ void issue_boxes(uint32_t shared, const CUtensorMap* 
     }
 }
 
+// The same in one copy, by a map of encode_whole_rows.
+template <int head_dim, int rows>
+__device__ __forceinline__ void issue_whole_rows(uint32_t shared, const CUtensorMap* map,
+                                                 uint32_t barrier, int first_row, int head,
+                                                 int batch) {
+    using Layout = Boxes<head_dim, rows>;
+    sm90::ptx::mbarrier_arrive_expect_tx(barrier, Layout::kCount * Layout::kBoxBytes);
+    sm90::ptx::cp_async_bulk_tensor_5d(shared, map, barrier, first_row, head, batch);
+}
+
 // Run by `threads` threads: the same by cp.async, for any strides and chip; see load_tile.
 template <int head_dim, int rows, int threads, typename T>
 __device__ __forceinline__ void load_boxes(uint32_t shared, Rows<const T> source, int first_row,

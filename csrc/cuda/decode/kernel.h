@@ -58,6 +58,7 @@ struct DecodeLaunch {
     unsigned kv_heads;
     unsigned group;      // query heads of a key head
     InVectors in_vectors;  // as in Rows
+    bool whole_rows;       // the tensor maps are those of encode_whole_rows
 };
 
 // The address of a packed row's first dim.
@@ -156,7 +157,12 @@ __device__ __forceinline__ void decode(const DecodeLaunch& launch) {
         }
         if constexpr (tensor_maps) {
             if (group_thread == 0) {
-                issue_boxes<kHeadDim, kKeys>(target, map, full, step * kKeys, kv_head, batch);
+                if (launch.whole_rows) {
+                    issue_whole_rows<kHeadDim, kKeys>(target, map, full, step * kKeys, kv_head,
+                                                      batch);
+                } else {
+                    issue_boxes<kHeadDim, kKeys>(target, map, full, step * kKeys, kv_head, batch);
+                }
             }
         } else if constexpr (Tile::kBoxes) {
             load_boxes<kHeadDim, kKeys, Tile::kGroupThreads>(target, source, step * kKeys,
@@ -312,6 +318,14 @@ __device__ __forceinline__ void decode(const DecodeLaunch& launch) {
         }
     }
     __syncthreads();
+#if __CUDA_ARCH__ >= 900
+    if (Tile::kGroupThreads > kWarpSize && cluster == 1) {
+        // Repeats it for racecheck, which after named barriers no longer knows __syncthreads
+        // (experiments/racecheck_barriers.cu).
+        sm90::ptx::cluster_arrive_relaxed();
+        sm90::ptx::cluster_wait();
+    }
+#endif
     const auto block_quad = [&](int row, int column) {
         return add_quads(
             kGroups, [&](int i) { return statistics[i * Tile::kRows + row]; },

@@ -71,6 +71,17 @@ __device__ __forceinline__ void cp_async_bulk_tensor_4d(uint32_t shared, const C
         : "memory");
 }
 
+// The same for a map of encode_whole_rows: all columns of the rows from `row` on.
+__device__ __forceinline__ void cp_async_bulk_tensor_5d(uint32_t shared, const CUtensorMap* map,
+                                                        uint32_t barrier, int row, int head,
+                                                        int batch) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%3, %4, %3, %5, %6}], [%2];\n" ::"r"(shared),
+        "l"(reinterpret_cast<uint64_t>(map)), "r"(barrier), "r"(0), "r"(row), "r"(head), "r"(batch)
+        : "memory");
+}
+
 // Copies `bytes` from global to shared memory and reports them to `barrier`. Addresses and bytes must be
 // multiples of 16. Issued by one thread.
 __device__ __forceinline__ void cp_async_bulk(uint32_t shared, const void* global, int bytes,

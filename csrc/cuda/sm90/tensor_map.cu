@@ -29,19 +29,18 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
     return function;
 }
 
-// Sizes from the fastest dimension on, strides (in bytes) from the second on.
-void encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes)[4],
-            const cuuint64_t (&stride_bytes)[3], int box_columns, int box_rows, int swizzle_bytes,
-            CUtensorMap& map) {
-    const cuuint32_t box[4] = {static_cast<cuuint32_t>(box_columns),
-                               static_cast<cuuint32_t>(box_rows), 1, 1};
-    const cuuint32_t element_strides[4] = {1, 1, 1, 1};
+// Sizes and boxes from the fastest dimension on, strides (in bytes) from the second on.
+template <int rank>
+void encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes)[rank],
+            const cuuint64_t (&stride_bytes)[rank - 1], const cuuint32_t (&box)[rank],
+            int swizzle_bytes, CUtensorMapL2promotion promotion, CUtensorMap& map) {
+    const cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
     const auto encode_once = [&] {
         return encode_function()(
-            &map, type, 4, const_cast<void*>(base), sizes, stride_bytes, box, element_strides,
+            &map, type, rank, const_cast<void*>(base), sizes, stride_bytes, box, element_strides,
             CU_TENSOR_MAP_INTERLEAVE_NONE,
             swizzle_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+            promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     };
     CUresult status = encode_once();
     if (status == CUDA_ERROR_INVALID_CONTEXT) {
@@ -55,17 +54,16 @@ void encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes
     }
 }
 
-}  // namespace
-
-bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
+// Sizes of head_dim, rows, heads and batch, and the strides of the last three; false if TMA does not
+// support them.
+bool describe(const TensorView& view, cuuint64_t (&sizes)[4], cuuint64_t (&stride_bytes)[3]) {
     constexpr cuuint64_t kStrideLimit = cuuint64_t{1} << 40;
     if (view.strides.dim != 1 || reinterpret_cast<uintptr_t>(view.base) % kChunkBytes != 0) {
         return false;
     }
     const int64_t counts[3] = {view.length, view.heads, view.batch};
     const int64_t strides[3] = {view.strides.seq, view.strides.head, view.strides.batch};
-    cuuint64_t sizes[4] = {static_cast<cuuint64_t>(view.head_dim)};
-    cuuint64_t stride_bytes[3];
+    sizes[0] = static_cast<cuuint64_t>(view.head_dim);
     for (int i = 0; i < 3; ++i) {
         sizes[i + 1] = static_cast<cuuint64_t>(counts[i]);
         // The stride of a dimension with one element is meaningless.
@@ -78,10 +76,45 @@ bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
             return false;
         }
     }
-    encode(view.dtype == Dtype::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                     : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-           view.base, sizes, stride_bytes, view.box_dims, view.box_rows,
-           view.box_dims * kElementBytes, map);
+    return true;
+}
+
+CUtensorMapDataType type_of(Dtype dtype) {
+    return dtype == Dtype::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+}
+
+}  // namespace
+
+bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
+    cuuint64_t sizes[4];
+    cuuint64_t stride_bytes[3];
+    if (!describe(view, sizes, stride_bytes)) {
+        return false;
+    }
+    const cuuint32_t box[4] = {static_cast<cuuint32_t>(view.box_dims),
+                               static_cast<cuuint32_t>(view.box_rows), 1, 1};
+    encode<4>(type_of(view.dtype), view.base, sizes, stride_bytes, box,
+              view.box_dims * kElementBytes, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
+    return true;
+}
+
+bool encode_whole_rows(const TensorView& view, CUtensorMap& map) {
+    cuuint64_t sizes[4];
+    cuuint64_t stride_bytes[3];
+    if (!describe(view, sizes, stride_bytes)) {
+        return false;
+    }
+    const auto column = static_cast<cuuint64_t>(view.box_dims);
+    const cuuint64_t columns = sizes[0] / column;
+    const cuuint64_t column_sizes[5] = {column, sizes[1], columns, sizes[2], sizes[3]};
+    const cuuint64_t column_strides[4] = {stride_bytes[0], column * kElementBytes, stride_bytes[1],
+                                          stride_bytes[2]};
+    const cuuint32_t box[5] = {static_cast<cuuint32_t>(column),
+                               static_cast<cuuint32_t>(view.box_rows),
+                               static_cast<cuuint32_t>(columns), 1, 1};
+    encode<5>(type_of(view.dtype), view.base, column_sizes, column_strides, box,
+              view.box_dims * kElementBytes, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, map);
     return true;
 }
 
@@ -97,8 +130,10 @@ void encode_byte_tensor_map(const void* base, const int64_t (&shape)[4], int box
             stride_bytes[i] = bytes;
         }
     }
-    encode(CU_TENSOR_MAP_DATA_TYPE_UINT8, base, sizes, stride_bytes, box_columns, box_rows,
-           box_columns, map);
+    const cuuint32_t box[4] = {static_cast<cuuint32_t>(box_columns),
+                               static_cast<cuuint32_t>(box_rows), 1, 1};
+    encode<4>(CU_TENSOR_MAP_DATA_TYPE_UINT8, base, sizes, stride_bytes, box, box_columns,
+              CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
 }
 
 }  // namespace flashbench::cuda::sm90

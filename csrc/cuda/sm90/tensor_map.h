@@ -29,6 +29,10 @@ struct TensorView {
 // refuses for another reason.
 bool encode_tensor_map(const TensorView& view, CUtensorMap& map);
 
+// The same with boxes of whole rows: all dims, of which `box_dims` must divide the number, in columns of
+// `box_dims`, each for all rows before the next one. For cp_async_bulk_tensor_5d.
+bool encode_whole_rows(const TensorView& view, CUtensorMap& map);
+
 // The maps of q, k and v with the boxes of a tile; either all or none are valid.
 template <typename Tile>
 bool encode_tensor_maps(const Attention& problem, CUtensorMap& query, CUtensorMap& key,
