@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flashbench import own_python
 from flashbench.errors import InvalidInputError
+from flashbench.files import remove_leftovers
 from flashbench.fleet.merge import merge, split
 from flashbench.measuring.claim import lock_of
 from flashbench.measuring.plan import Plan
@@ -140,7 +141,9 @@ class Parts:
         """Remove the parts, which are now in the output. Other files (logs) keep the directory."""
         for index in range(1, self.count + 1):
             self.path(index).unlink(missing_ok=True)
-            lock_of(self.path(index)).unlink(missing_ok=True)  # of a killed task
+            # Of a killed task:
+            lock_of(self.path(index)).unlink(missing_ok=True)
+            remove_leftovers(self.path(index))
         if not any(self.directory.iterdir()):
             self.directory.rmdir()
 
