@@ -189,6 +189,7 @@ __device__ __forceinline__ void decode(const DecodeLaunch& launch) {
         }
         sm90::ptx::fence_mbarrier_init();
     }
+    __syncwarp();  // for racecheck, which sees the whole warp initialise them
 #endif
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
