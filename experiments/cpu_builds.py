@@ -1,4 +1,4 @@
-"""Time builds of the CPU extension, and SDPA, in turns: single queries, and many rows.
+"""Time builds of the CPU extension, and SDPA, in turns: single queries, many rows, few keys.
 
 python experiments/cpu_builds.py THREADS BEFORE.so AFTER.so
 
@@ -34,6 +34,11 @@ CASES = [
     (1, 8, 8, 512, 512, 80),
     (2, 6, 6, 197, 197, 64),
     (1, 5, 5, 1024, 1024, 64),
+    (1, 8, 8, 4096, 1, 64),
+    (1, 8, 8, 4096, 4, 64),
+    (1, 8, 8, 4096, 8, 64),
+    (1, 8, 8, 4096, 16, 64),
+    (1, 8, 8, 1024, 4, 64),
 ]
 Call = Callable[[Tensor, Tensor, Tensor], Tensor]
 

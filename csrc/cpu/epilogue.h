@@ -70,11 +70,7 @@ class LseWriter {
 inline void sums_of_rows(const float* from, float* sums) {
     Isa::Vec parts[lanes];
     for (int64_t i = 0; i < lanes; ++i) parts[i] = Isa::load(from + i * lanes);
-    Isa::transpose(parts);
-    for (int64_t step = 1; step < lanes; step *= 2) {
-        for (int64_t i = 0; i < lanes; i += 2 * step) parts[i] = Isa::add(parts[i], parts[i + step]);
-    }
-    Isa::store(sums, parts[0]);
+    Isa::store(sums, Isa::sums_of(parts));
 }
 
 // Writes the rows of a task to the result, or to `partial` if that is given.

@@ -6,6 +6,8 @@
 //             S = Q K^T;  P = softmax step of S;  O = O * rescale + P V (of the first block: P V)
 //     O / sum
 //
+// A single row (one_row.h) and rows that see few keys (few_keys.h) are computed without packing.
+//
 // A task that sees only part of the keys (few rows, many keys) leaves O, max and sum of its rows to
 // `combine`.
 //
@@ -17,6 +19,7 @@
 #include "attend.h"
 #include "backward.h"
 #include "epilogue.h"
+#include "few_keys.h"
 #include "one_row.h"
 #include "peak.h"
 
@@ -30,10 +33,16 @@ inline bool is_one_row(const Attention& problem) {
     return problem.heads == problem.kv_heads && problem.q_len == 1 && problem.lse == nullptr;
 }
 
+// Whether rows see few keys; for the same reason not where the backward computes their scores again.
+inline bool has_few_keys(const Attention& problem) {
+    return problem.k_len >= 1 && problem.k_len <= few_keys && problem.lse == nullptr;
+}
+
 template <class Element>
 inline int64_t scratch_floats(const Attention& problem) {
-    return is_one_row(problem) ? Scratch<Fp32>(problem, nullptr).floats
-                                : Scratch<OperandOf<Element>>(problem, nullptr).floats;
+    return is_one_row(problem) || has_few_keys(problem)
+               ? Scratch<Fp32>(problem, nullptr).floats
+               : Scratch<OperandOf<Element>>(problem, nullptr).floats;
 }
 
 // The caller's memory as slots of a product, if its elements are slots: fp32 multiplied as fp32.
@@ -43,11 +52,10 @@ inline const float* as_slots(const Element*, Operand) {
     return nullptr;
 }
 
-// Prepares Q and each row's state. sees[r] becomes the number of keys of the whole problem that row r
-// sees.
+// Prepares Q. sees[r] becomes the number of keys of the whole problem that row r sees.
 template <class Element, class Operand, bool one_row>
-inline void begin(Scratch<Operand>& scratch, const Attention& problem, const Task& task,
-                  int64_t* sees) {
+inline void take_queries(Scratch<Operand>& scratch, const Attention& problem, const Task& task,
+                         int64_t* sees) {
     const int64_t dims = problem.head_dim;
     const Strides& strides = problem.q_strides;
     const bool negative = problem.scale < 0.0f;
@@ -67,13 +75,22 @@ inline void begin(Scratch<Operand>& scratch, const Attention& problem, const Tas
                 Operand::load(cursor.row() + dim * strides.dim, strides.dim, dims - dim);
             Isa::store(to, negative ? Operand::negate(x) : x);
         }
+        const int64_t seen = cursor.query() + problem.causal_offset + 1;
+        sees[row] = problem.causal && seen < problem.k_len ? seen : problem.k_len;
+    }
+}
+
+// Prepares the state of a task's rows.
+template <class Operand, bool one_row>
+inline void begin_rows(const Scratch<Operand>& scratch, const Attention& problem, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row) {
         // Otherwise the first block of keys writes O.
         if (one_row || problem.k_len == 0) {
             float* const out = scratch.out + row * scratch.out_floats;
-            for (int64_t dim = 0; dim < dims; dim += lanes) Isa::store(out + dim, Isa::zero());
+            for (int64_t dim = 0; dim < problem.head_dim; dim += lanes) {
+                Isa::store(out + dim, Isa::zero());
+            }
         }
-        const int64_t seen = cursor.query() + problem.causal_offset + 1;
-        sees[row] = problem.causal && seen < problem.k_len ? seen : problem.k_len;
         scratch.rows.max[row] = lowest;
         Isa::store(scratch.rows.sums + row * lanes, Isa::zero());
     }
@@ -104,7 +121,8 @@ void compute_as(const Attention& problem, const Task& task, const Task* next, fl
     const int64_t dims = problem.head_dim;
     const float log2_scale = log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale);
     int64_t sees[max_task_rows];
-    begin<Element, Operand, one_row>(scratch, problem, task, sees);
+    take_queries<Element, Operand, one_row>(scratch, problem, task, sees);
+    begin_rows<Operand, one_row>(scratch, problem, task.rows);
 
     const int64_t seen = sees[task.rows - 1];
     const int64_t last_key = seen < task.last_key ? seen : task.last_key;
@@ -131,10 +149,21 @@ void compute_as(const Attention& problem, const Task& task, const Task* next, fl
 }
 
 template <class Element>
+void compute_few_keys(const Attention& problem, const Task& task, float* memory) {
+    Scratch<Fp32> scratch(problem, memory);
+    int64_t sees[max_task_rows];
+    take_queries<Element, Fp32, false>(scratch, problem, task, sees);
+    attend_few_keys<Element>(scratch, problem, task,
+                             log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale), sees);
+}
+
+template <class Element>
 void compute(const Attention& problem, const Task& task, const Task* next, float* memory,
              float* partial) {
     if (is_one_row(problem)) {
         compute_as<Element, Fp32, true>(problem, task, next, memory, partial);
+    } else if (has_few_keys(problem)) {
+        compute_few_keys<Element>(problem, task, memory);
     } else {
         compute_as<Element, OperandOf<Element>, false>(problem, task, next, memory, partial);
     }

@@ -87,11 +87,7 @@ inline void score_keys(const float* query, int64_t dims, const Rows<Element>& ke
     for (int chain = 1; chain < chains; ++chain) {
         for (int64_t i = 0; i < lanes; ++i) total[i] = Isa::add(total[i], sums[chain][i]);
     }
-    Isa::transpose(total);
-    for (int64_t step = 1; step < lanes; step *= 2) {
-        for (int64_t i = 0; i < lanes; i += 2 * step) total[i] = Isa::add(total[i], total[i + step]);
-    }
-    Isa::store(scores, total[0]);
+    Isa::store(scores, Isa::sums_of(total));
 }
 
 // O = O * rescale + P V.

@@ -21,7 +21,9 @@ def _special_truth(lengths: tuple[int, int], dtype: torch.dtype, causal: Causal)
     return truth_of(*inputs, causal)
 
 
-@pytest.mark.parametrize("lengths", [(5, 7), (40, 50), (30, 200), (200, 140)], ids=str)
+@pytest.mark.parametrize(
+    "lengths", [(5, 7), (40, 2), (40, 6), (20, 13), (40, 50), (30, 200), (200, 140)], ids=str
+)
 def test_special_numbers_propagate(
     lengths: tuple[int, int], dtype: torch.dtype, mask: Causal, isa: str
 ) -> None:
@@ -43,7 +45,7 @@ def test_a_hidden_value_in_any_panel(dim: int, dtype: torch.dtype, isa: str) -> 
     truth_of(q, k, v, True).judge_ours()
 
 
-@pytest.mark.parametrize("lengths", [(9, 4), (300, 141)], ids=str)
+@pytest.mark.parametrize("lengths", [(9, 2), (9, 4), (300, 141)], ids=str)
 def test_rows_that_see_no_key_are_zeros(
     lengths: tuple[int, int], dtype: torch.dtype, isa: str
 ) -> None:
@@ -66,13 +68,17 @@ def test_scales_at_the_ends(scale: float, isa: str) -> None:
     truth_of(q, k, v, False, scale).judge_ours()
     one = q[:, :, :1]
     truth_of(one, k, v, False, scale).judge_ours()
+    truth_of(q, k[:, :, :4], v[:, :, :4], False, scale).judge_ours()
 
 
-def test_scores_of_minus_infinity(dtype: torch.dtype, causal: bool, isa: str) -> None:
+@pytest.mark.parametrize(("k_len", "infinite"), [(2, 1), (7, 3), (300, 140)])
+def test_scores_of_minus_infinity(
+    k_len: int, infinite: int, dtype: torch.dtype, causal: bool, isa: str
+) -> None:
     """Keys with the score -inf weigh nothing; a row that sees no other is NaN, as in float64."""
-    q, k, v = random_inputs((1, 2, 2, 150, 300, 32), dtype)
+    q, k, v = random_inputs((1, 2, 2, 150, k_len, 32), dtype)
     q = q.abs()
-    k[:, :, :140] = -math.inf
+    k[:, :, :infinite] = -math.inf
     truth_of(q, k, v, causal).judge_ours()
     k[:] = -math.inf
     assert ours(q, k, v, causal).isnan().all()

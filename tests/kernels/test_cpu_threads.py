@@ -67,7 +67,7 @@ def python() -> Iterator[Python]:
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(
-    "lengths", [(1, 700), (100, 300), (640, 128), (500, 500), (3, 2100)], ids=str
+    "lengths", [(1, 700), (100, 300), (640, 128), (500, 500), (3, 2100), (3000, 3)], ids=str
 )
 def test_threads_change_no_bit(lengths: tuple[int, int], mask: Causal, isa: str) -> None:
     """1, 2, 3 and 8 threads, and repeated calls, give the same bits."""

@@ -107,6 +107,18 @@ struct Isa {
         }
     }
 
+    // In lane i the sum of the lanes of rows[i].
+    static Vec sums_of(const Vec (&rows)[lanes]) {
+        __m256 quads[2];  // of four rows each, in each half a part of their sums
+        for (int i = 0; i < 2; ++i) {
+            const Vec* const four = rows + 4 * i;
+            quads[i] = _mm256_hadd_ps(_mm256_hadd_ps(four[0], four[1]),
+                                      _mm256_hadd_ps(four[2], four[3]));
+        }
+        return add(_mm256_permute2f128_ps(quads[0], quads[1], 0x20),
+                   _mm256_permute2f128_ps(quads[0], quads[1], 0x31));
+    }
+
   private:
     static __m128i load_16bit(const void* from) {
         return _mm_loadu_si128(static_cast<const __m128i*>(from));

@@ -124,6 +124,22 @@ struct Avx512 {
         }
     }
 
+    // In lane i the sum of the lanes of rows[i]. Halves are added as soon as they are apart, with half as
+    // many shuffles as a transpose.
+    static Vec sums_of(const Vec (&rows)[lanes]) {
+        __m512 quads[4];  // of four rows each, in each quarter a part of their sums
+        for (int i = 0; i < 4; ++i) {
+            const Vec* const four = rows + 4 * i;
+            const __m512 a = add(_mm512_unpacklo_ps(four[0], four[1]),
+                                 _mm512_unpackhi_ps(four[0], four[1]));
+            const __m512 b = add(_mm512_unpacklo_ps(four[2], four[3]),
+                                 _mm512_unpackhi_ps(four[2], four[3]));
+            quads[i] = add(unpack_low(a, b), unpack_high(a, b));
+        }
+        const __m512 low = add_quarters(quads[0], quads[1]);
+        return add_quarters(low, add_quarters(quads[2], quads[3]));
+    }
+
   private:
     static __mmask16 first(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
     static __m256i load_16bit(const void* from) {
@@ -145,6 +161,10 @@ struct Avx512 {
         const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
         return _mm512_cvtepi32_epi16(
             _mm512_mask_blend_epi32(is_nan, rounded, _mm512_set1_epi32(0x7fc0)));
+    }
+    // Quarters 0 + 1 and 2 + 3 of a, then of b.
+    static __m512 add_quarters(__m512 a, __m512 b) {
+        return add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
     }
     static __m512 unpack_low(__m512 a, __m512 b) {
         return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));

@@ -93,6 +93,14 @@ struct Isa {
         for (int i = 0; i < lanes; ++i) rows[i] = Vec{a[i], b[i], c[i], d[i]};
     }
 
+    // In lane i the sum of the lanes of rows[i].
+    static Vec sums_of(const Vec (&rows)[lanes]) {
+        const Vec a = rows[0], b = rows[1], c = rows[2], d = rows[3];
+        const Vec first{a[0], b[0], c[0], d[0]}, second{a[1], b[1], c[1], d[1]};
+        const Vec third{a[2], b[2], c[2], d[2]}, fourth{a[3], b[3], c[3], d[3]};
+        return (first + second) + (third + fourth);
+    }
+
   private:
     static Bits as_bits(Vec x) { return reinterpret_cast<Bits>(x); }
     static Vec as_floats(Bits x) { return reinterpret_cast<Vec>(x); }

@@ -87,6 +87,11 @@ struct Isa {
         rows[2] = vzip1q_f32(c, d);
         rows[3] = vzip2q_f32(c, d);
     }
+
+    // In lane i the sum of the lanes of rows[i].
+    static Vec sums_of(const Vec (&rows)[lanes]) {
+        return vpaddq_f32(vpaddq_f32(rows[0], rows[1]), vpaddq_f32(rows[2], rows[3]));
+    }
 };
 
 }  // namespace FLASHBENCH_ISA

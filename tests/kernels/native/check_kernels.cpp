@@ -311,7 +311,8 @@ void check_gradients(const Case& c) {
 
 void check_results(const std::vector<int64_t>& head_dims) {
     const int64_t lengths[][2] = {{1, 1},   {1, 200},  {7, 33},   {30, 129}, {65, 64},
-                                  {40, 300}, {2, 1100}, {1, 1100}, {50, 40}};
+                                  {40, 300}, {2, 1100}, {1, 1100}, {50, 40},
+                                  {37, 2},  {50, 8}};
     for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16}) {
         for (const auto& length : lengths) {
             for (const int64_t head_dim : head_dims) {
