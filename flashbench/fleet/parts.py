@@ -141,8 +141,7 @@ class Parts:
         """Remove the parts, which are now in the output. Other files (logs) keep the directory."""
         for index in range(1, self.count + 1):
             self.path(index).unlink(missing_ok=True)
-            # Of a killed task:
-            lock_of(self.path(index)).unlink(missing_ok=True)
+            lock_of(self.path(index)).unlink(missing_ok=True)  # of a killed task
             remove_leftovers(self.path(index))
         if not any(self.directory.iterdir()):
             self.directory.rmdir()

@@ -58,9 +58,17 @@ def test_interval_holds_the_value_and_agrees_with_p(method, x, alpha):
 
 
 _DISTANCES = st.sampled_from([0.0, 1e-6, 1e-3, 0.05, 1.0])
-_ROWS = st.tuples(st.integers(1, 6), st.integers(1, 30)).flatmap(
-    lambda shape: arrays(float, shape, elements=_FLOATS)
-)
+
+
+def _rows_of(shape: tuple[int, int]) -> st.SearchStrategy[np.ndarray]:
+    """Rows of different launches, or of the same one again and again."""
+    count, launches = shape
+    different = arrays(float, launches, elements=_FLOATS, unique=True)
+    row = different | _FLOATS.map(lambda x: np.full(launches, x))
+    return st.lists(row, min_size=count, max_size=count).map(np.array)
+
+
+_ROWS = st.tuples(st.integers(1, 6), st.integers(1, 30)).flatmap(_rows_of)
 
 
 @given(rows=_ROWS, offset=_DISTANCES, scale=_DISTANCES, alpha=_ALPHAS, shift=_DISTANCES)
