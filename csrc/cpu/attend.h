@@ -37,7 +37,7 @@ inline void add_values_apart(const Scratch<Operand>& scratch, int64_t head_dim, 
                              const int64_t* visible, const float* scores, bool first_block,
                              const float* rescale, float* out) {
     for (int64_t row = 0; row < rows; ++row) {
-        const float* const weights = scores + row * scratch.block_keys;
+        const float* const weights = scores + row * scratch.score_stride;
         for (int64_t dim = 0; dim < head_dim; dim += lanes) {
             const float* const column =
                 scratch.value_rows + dim / panel_width * scratch.value_panel + dim % panel_width;
@@ -80,7 +80,7 @@ struct Block {
 template <class Operand>
 inline void attend(const Scratch<Operand>& scratch, const Attention& problem, float log2_scale,
                    const Block& block, int64_t first, int64_t rows, const int64_t* visible) {
-    constexpr int64_t block_keys = Operand::block_keys;
+    constexpr int64_t score_stride = Scratch<Operand>::score_stride;
     const int64_t dims = problem.head_dim;
     const int64_t most = visible[rows - 1];
     float* const out = scratch.out + first * scratch.out_floats;
@@ -100,14 +100,14 @@ inline void attend(const Scratch<Operand>& scratch, const Attention& problem, fl
                 product(height, seen,
                         scratch.query_rows + (first + row) * scratch.query_stride + slot,
                         scratch.query_stride, panel + slot * panel_width, panel_width, depth,
-                        rescale, scratch.scores + row * block_keys + key, block_keys);
+                        rescale, scratch.scores + row * score_stride + key, score_stride);
             });
         }
     }
 
     constexpr int64_t step = Operand::depth_step * Operand::per_slot;
     const RowStates states{scratch.rows.max + first, scratch.rows.sums + first * lanes};
-    online_softmax<Operand>(scratch.scores, block_keys, rows, visible, round_up(most, step),
+    online_softmax<Operand>(scratch.scores, score_stride, rows, visible, round_up(most, step),
                             log2_scale, states, rescale);
 
     bool apart[strip_tiles] = {};
@@ -115,7 +115,7 @@ inline void attend(const Scratch<Operand>& scratch, const Attention& problem, fl
         const int64_t fewest = visible[row], last = visible[row + height - 1];
         if (fewest == block.count || all_finite(scratch, dims, fewest, round_up(last, step))) return;
         apart[row / Isa::tile_rows] = true;
-        add_values_apart(scratch, dims, height, visible + row, scratch.scores + row * block_keys,
+        add_values_apart(scratch, dims, height, visible + row, scratch.scores + row * score_stride,
                          block.is_first, rescale + row, out + row * scratch.out_floats);
     });
     for (int64_t dim = 0; dim < dims; dim += panel_width) {
@@ -124,7 +124,7 @@ inline void attend(const Scratch<Operand>& scratch, const Attention& problem, fl
             if (apart[row / Isa::tile_rows]) return;
             const auto product =
                 block.is_first ? multiply<Operand, false> : multiply<Operand, true>;
-            product(height, dims - dim, scratch.scores + row * block_keys, block_keys, panel,
+            product(height, dims - dim, scratch.scores + row * score_stride, score_stride, panel,
                     scratch.value_stride, scratch.slots_of(visible[row + height - 1]), rescale + row,
                     out + row * scratch.out_floats + dim, scratch.out_floats);
         });

@@ -39,7 +39,8 @@ struct Task {
     int64_t last_key;
 };
 
-constexpr int64_t max_task_rows = 480;
+// Whole tiles and steps of rows, and one task for 512 rows: each task packs the keys that it sees.
+constexpr int64_t max_task_rows = 528;
 
 // A task of the backward: rows of query heads of one group, with keys of their key head, and the
 // gradients to compute: dq from all keys, dk and dv from all rows of the group.

@@ -129,7 +129,7 @@ inline void attend_one_row_as(const Scratch<Fp32>& scratch, int64_t dims, float 
                                scratch.scores + key);
     }
     float rescale[lanes];
-    online_softmax<Fp32>(scratch.scores, scratch.block_keys, 1, &visible, 0, log2_scale,
+    online_softmax<Fp32>(scratch.scores, scratch.score_stride, 1, &visible, 0, log2_scale,
                          scratch.rows, rescale);
     add_values_of_row<contiguous>(scratch.scores, dims, values, visible, rescale[0], scratch.out);
 }

@@ -20,6 +20,9 @@ constexpr int64_t strip_rows = strip_tiles * Isa::tile_rows;
 template <class Operand>
 struct Scratch {
     static constexpr int64_t block_keys = Operand::block_keys;
+    // From one row of scores to the next. A power of two would put the 16 rows of a tile of AMX in a few sets
+    // of the cache.
+    static constexpr int64_t score_stride = block_keys + (Operand::own_product ? 16 : 0);
     static_assert(block_keys % panel_width == 0, "a block is whole panels");
 
     int64_t query_slots;  // from one row of Q to the next
@@ -47,7 +50,7 @@ struct Scratch {
         floats = 0;
         keys = take(memory, block_keys / panel_width * key_panel);
         values = take(memory, round_up(problem.head_dim, panel_width) / panel_width * value_panel);
-        scores = take(memory, strip_rows * block_keys);
+        scores = take(memory, strip_rows * score_stride);
         queries = take(memory, max_task_rows * query_slots);
         out = take(memory, max_task_rows * out_floats);
         rows.max = take(memory, max_task_rows + lanes);
