@@ -2,7 +2,7 @@
 //
 // Groups of two warps pass values on at a named barrier of their own in a loop, as ../csrc/cuda/decode does;
 // then the block meets, every thread stores its sum where the values were, the block meets again, and every
-// thread reads the others' sums. Nothing here races. Racecheck of CUDA 13.0 names a race (1 error) between
+// thread reads the sums of others. Nothing here races. Racecheck of CUDA 13.0 names a race (1 error) between
 // those stores and reads where groups took different numbers of steps, unless a barrier of the cluster,
 // here of one block, repeats the last __syncthreads:
 //
@@ -91,7 +91,7 @@ int run() {
     check(cudaFree(out));
     for (int i = 0; i < kBlocks * kThreads; ++i) {
         if (found[i] != expected(i % kThreads, mode == Mode::even, steps)) {
-            std::printf("wrong: thread %d has %g\n", i, found[i]);
+            std::printf("wrong: thread %d of block %d has %g\n", i % kThreads, i / kThreads, found[i]);
             return 1;
         }
     }

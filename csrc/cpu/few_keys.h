@@ -5,22 +5,29 @@
 // are read once and rows of the output written once, in order, so that memory decides for long tensors.
 #pragma once
 
+#include "epilogue.h"
 #include "one_row.h"
 
 namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// The most keys for which this is faster than tiles, for any dtype.
+// Up to so many keys this is at least as fast as tiles, for any dtype.
 constexpr int64_t few_keys = lanes < 8 ? 2 : 8;
 
 // The scores, or weights, of `lanes` rows.
 using FewScores = float[few_keys][lanes];
 
-// Replaces the scores of `rows` rows, of which row r sees the first sees[r] keys, by weights whose sum is 1,
-// and 0 for the other keys. See online_softmax for NaN and infinity.
-inline void softmax_of_few(FewScores& scores, int64_t keys, int64_t rows, const int64_t* sees,
-                           float log2_scale) {
+// The largest scores of `lanes` rows, and their sums of weights.
+struct FewStates {
+    float max[lanes];
+    float sums[lanes];
+};
+
+// Replaces the scores of `rows` rows, of which row r sees the first sees[r] keys, by weights, 0 for the other
+// keys. See online_softmax for NaN and infinity.
+inline FewStates softmax_of_few(FewScores& scores, int64_t keys, int64_t rows, const int64_t* sees,
+                                float log2_scale) {
     const auto hide = [&](float value) {
         for (int64_t row = 0; row < rows && sees[row] < keys; ++row) {
             for (int64_t key = sees[row]; key < keys; ++key) scores[key][row] = value;
@@ -39,19 +46,20 @@ inline void softmax_of_few(FewScores& scores, int64_t keys, int64_t rows, const 
     hide(0.0f);
     Isa::Vec sum = Isa::zero();
     for (int64_t key = 0; key < keys; ++key) sum = Isa::add(sum, Isa::load(scores[key]));
-    float reciprocals[lanes];
-    Isa::store(reciprocals, sum);
-    for (float& x : reciprocals) x = 1.0f / x;
-    for (int64_t key = 0; key < keys; ++key) {
-        Isa::store(scores[key], Isa::mul(Isa::load(scores[key]), Isa::load(reciprocals)));
-    }
+    FewStates states;
+    Isa::store(states.max, largest);
+    Isa::store(states.sums, sum);
+    return states;
 }
 
-// Writes the output of `rows` rows from `cursor` on. values: rows of `stride` floats.
+// Writes the output of `rows` rows from `from` on. values: rows of `stride` floats.
 template <class Element>
-inline void write_few(const Attention& problem, const FewScores& weights, const float* values,
-                      int64_t stride, int64_t rows, const int64_t* sees, RowCursor<Element> from) {
+inline void write_few(const Attention& problem, const FewScores& weights, const float* sums_of_weights,
+                      const float* values, int64_t stride, int64_t rows, const int64_t* sees,
+                      RowCursor<Element> from) {
     const int64_t dims = problem.head_dim, out_stride = problem.out_strides.dim;
+    float reciprocals[lanes];
+    for (int64_t row = 0; row < lanes; ++row) reciprocals[row] = 1.0f / sums_of_weights[row];
     for_each_pass<most_vectors>(dims, [&](auto constant, int64_t first, int64_t) {
         constexpr int vectors = decltype(constant)::value;
         RowCursor<Element> cursor = from;
@@ -67,10 +75,12 @@ inline void write_few(const Attention& problem, const FewScores& weights, const 
                     sums[i] = Isa::fma(weight, Isa::load(value + i * lanes), sums[i]);
                 }
             }
+            const Isa::Vec factor = Isa::broadcast(reciprocals[row]);
 #pragma GCC unroll 16
             for (int i = 0; i < vectors; ++i) {
                 const int64_t dim = first + i * lanes;
-                store_strided(cursor.row() + dim * out_stride, out_stride, dims - dim, sums[i]);
+                store_strided(cursor.row() + dim * out_stride, out_stride, dims - dim,
+                              Isa::mul(sums[i], factor));
             }
         }
     });
@@ -95,6 +105,7 @@ inline void attend_few_keys(const Scratch<Fp32>& scratch, const Attention& probl
     take(rows_of<Element>(problem.v, problem.v_strides, task, 0), scratch.values, stride);
 
     RowCursor<Element> cursor(static_cast<Element*>(problem.out), problem.out_strides, problem, task);
+    LseWriter lse(problem, task);
     for (int64_t row = 0; row < task.rows; row += lanes) {
         const int64_t left = task.rows - row;
         const int64_t rows = left < lanes ? left : lanes;
@@ -102,11 +113,14 @@ inline void attend_few_keys(const Scratch<Fp32>& scratch, const Attention& probl
                                   scratch.query_stride, 1};
         FewScores scores;
         for (int64_t key = 0; key < keys; ++key) {
+            // With the sides exchanged: one key is the query, rows of Q are the keys.
             score_keys<true>(scratch.keys + key * stride, dims, queries, rows, scores[key]);
         }
-        softmax_of_few(scores, keys, rows, sees + row, log2_scale);
-        write_few(problem, scores, scratch.values, stride, rows, sees + row, cursor);
-        for (int64_t i = 0; i < rows; ++i) cursor.next();
+        const FewStates states = softmax_of_few(scores, keys, rows, sees + row, log2_scale);
+        write_few(problem, scores, states.sums, scratch.values, stride, rows, sees + row, cursor);
+        for (int64_t i = 0; i < rows; ++i, cursor.next()) {
+            lse.write_next(states.max[i], states.sums[i]);
+        }
     }
 }
 

@@ -33,9 +33,9 @@ inline bool is_one_row(const Attention& problem) {
     return problem.heads == problem.kv_heads && problem.q_len == 1 && problem.lse == nullptr;
 }
 
-// Whether rows see few keys; for the same reason not where the backward computes their scores again.
+// Whether rows see few keys. Of so few the backward computes P again from their scores alone.
 inline bool has_few_keys(const Attention& problem) {
-    return problem.k_len >= 1 && problem.k_len <= few_keys && problem.lse == nullptr;
+    return problem.k_len >= 1 && problem.k_len <= few_keys;
 }
 
 template <class Element>

@@ -39,7 +39,8 @@ struct Task {
     int64_t last_key;
 };
 
-// Whole tiles and steps of rows, and one task for 512 rows: each task packs the keys that it sees.
+// 22 steps of 24 rows; in AMX's steps of 32 a task has at most 512. So 512 rows are one task: each task packs
+// the keys that it sees.
 constexpr int64_t max_task_rows = 528;
 
 // A task of the backward: rows of query heads of one group, with keys of their key head, and the

@@ -124,8 +124,8 @@ struct Avx512 {
         }
     }
 
-    // In lane i the sum of the lanes of rows[i]. Halves are added as soon as they are apart, with half as
-    // many shuffles as a transpose.
+    // In lane i the sum of the lanes of rows[i]. Parts are added after each shuffle, which leaves half as many
+    // vectors to the next: 30 shuffles, and 64 for a transpose.
     static Vec sums_of(const Vec (&rows)[lanes]) {
         __m512 quads[4];  // of four rows each, in each quarter a part of their sums
         for (int i = 0; i < 4; ++i) {
