@@ -22,6 +22,11 @@ inline float log2_of(float scale) {
     return product > largest && scale <= largest ? largest : static_cast<float>(product);
 }
 
+// The factor of a problem's scores; a negative scale is in q already.
+inline float log2_scale_of(const Attention& problem) {
+    return log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale);
+}
+
 // Writes a row of the result.
 template <class Element>
 inline void finish_row(const Attention& problem, const float* out, float sum, Element* to) {
@@ -104,8 +109,7 @@ template <class Element>
 void combine(const Attention& problem, const Task& task, float* partials, int64_t parts,
              int64_t stride) {
     const int64_t width = partial_floats(problem), max = width - lanes, sum = max + 1;
-    const Isa::Vec factor =
-        Isa::broadcast(log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale));
+    const Isa::Vec factor = Isa::broadcast(log2_scale_of(problem));
     auto* const result = static_cast<Element*>(problem.out);
     RowCursor<Element> cursor(result, problem.out_strides, problem, task);
     LseWriter lse(problem, task);

@@ -119,7 +119,7 @@ void compute_as(const Attention& problem, const Task& task, const Task* next, fl
     [[maybe_unused]] const typename Operand::Session session{};
     Scratch<Operand> scratch(problem, memory);
     const int64_t dims = problem.head_dim;
-    const float log2_scale = log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale);
+    const float log2_scale = log2_scale_of(problem);
     int64_t sees[max_task_rows];
     take_queries<Element, Operand, one_row>(scratch, problem, task, sees);
     begin_rows<Operand, one_row>(scratch, problem, task.rows);
@@ -153,8 +153,7 @@ void compute_few_keys(const Attention& problem, const Task& task, float* memory)
     Scratch<Fp32> scratch(problem, memory);
     int64_t sees[max_task_rows];
     take_queries<Element, Fp32, false>(scratch, problem, task, sees);
-    attend_few_keys<Element>(scratch, problem, task,
-                             log2_of(problem.scale < 0.0f ? -problem.scale : problem.scale), sees);
+    attend_few_keys<Element>(scratch, problem, task, log2_scale_of(problem), sees);
 }
 
 template <class Element>
