@@ -58,7 +58,7 @@ __device__ __forceinline__ void issue_whole_rows(uint32_t shared, const CUtensor
                                                  int batch) {
     using Layout = Boxes<head_dim, rows>;
     sm90::ptx::mbarrier_arrive_expect_tx(barrier, Layout::kCount * Layout::kBoxBytes);
-    sm90::ptx::cp_async_bulk_tensor_5d(shared, map, barrier, first_row, head, batch);
+    sm90::ptx::cp_async_bulk_tensor_5d(shared, map, barrier, {0, first_row, 0, head, batch});
 }
 
 // Run by `threads` threads: the same by cp.async, for any strides and chip; see load_tile.

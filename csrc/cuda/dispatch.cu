@@ -66,6 +66,8 @@ constexpr Family kSimt{FLASHBENCH_FP16(no_scratch<simt::forward_fp16>),
 constexpr Family kSm90{FLASHBENCH_FP16(sm90::forward_fp16), FLASHBENCH_BF16(sm90::forward_bf16)};
 constexpr Family kSm90Wide{FLASHBENCH_FP16(sm90::forward_wide_fp16),
                            FLASHBENCH_BF16(sm90::forward_wide_bf16)};
+constexpr Family kSm90Packed{FLASHBENCH_FP16(sm90::forward_packed_fp16),
+                             FLASHBENCH_BF16(sm90::forward_packed_bf16)};
 constexpr Family kSm90WithLse{FLASHBENCH_FP16(no_scratch<sm90::forward_with_lse_fp16>),
                               FLASHBENCH_BF16(no_scratch<sm90::forward_with_lse_bf16>)};
 constexpr Family kSm90Split{FLASHBENCH_FP16(no_scratch<sm90::forward_split_fp16>),
@@ -90,6 +92,8 @@ const Family& family_of(const Attention& problem, const Device& device) {
             return kSm90;
         case Kernels::wide:
             return kSm90Wide;
+        case Kernels::packed:
+            return kSm90Packed;
 #endif
         default:
             return kSm80;

@@ -4,12 +4,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "../attention.h"
+#include "sm90/packed_shapes.h"
 
 namespace flashbench::cuda {
 
-enum class Kernels { simt, decode, split, short_tiles, main, wide, sm80 };
+enum class Kernels { simt, decode, split, short_tiles, main, wide, packed, sm80 };
 
 // Whether causal tiles differ much in their number of keys. If most keys are seen by all queries they do
 // not, and measurements without a mask apply.
@@ -26,6 +28,36 @@ inline bool is_simt(const Attention& problem, int64_t multiprocessors) {
     return problem.k_len <= (problem.head_dim <= 128 ? 64 : 32) && rows <= 2 * multiprocessors;
 }
 
+// The packed rows of the table below.
+inline bool is_packed(const Attention& problem, int64_t multiprocessors) {
+    const int64_t group = problem.heads / problem.kv_heads;
+    const int64_t rows = group * problem.q_len;
+    if (is_uneven(problem) || rows <= 32 || group > sm90::kPackedTileRows / 2) {
+        return false;
+    }
+    const int64_t k_len = problem.k_len;
+    const int64_t tiles = sm90::packed_tiles(problem, 1, multiprocessors).tiles;
+    if (tiles * k_len > std::numeric_limits<int>::max()) {
+        return false;
+    }
+    if (problem.head_dim > 128) {
+        return 2 * tiles <= multiprocessors &&
+               k_len >= (problem.q_len > 16 && 4 * tiles <= multiprocessors ? 512 : 4096);
+    }
+    const int64_t tiles_of_one_head = (problem.q_len + 63) / 64 * problem.batch * problem.heads;
+    const bool narrow = problem.head_dim <= 64;
+    if (8 * tiles <= multiprocessors) {
+        return k_len >= (narrow && rows <= 64 ? 16384 : 4096);
+    }
+    if (narrow) {
+        return k_len >= 8192 && 4 * tiles <= multiprocessors &&
+               2 * tiles_of_one_head > multiprocessors;
+    }
+    const int64_t full_rows = problem.batch * problem.kv_heads * rows;
+    return k_len >= 8192 && 8 * tiles <= 5 * multiprocessors &&
+           4 * full_rows >= 3 * sm90::kPackedTileRows * tiles;
+}
+
 // The decode rows of the table below.
 inline bool is_decode(const Attention& problem, bool takes_sm90, int64_t multiprocessors) {
     const int64_t group = problem.heads / problem.kv_heads;
@@ -38,17 +70,10 @@ inline bool is_decode(const Attention& problem, bool takes_sm90, int64_t multipr
     if (!takes_sm90) {
         return problem.head_dim <= 128 && rows <= 16 && problem.k_len > 256;
     }
-    const int64_t tiles = (problem.q_len + 63) / 64 * problem.batch * problem.heads;
-    if (!is_uneven(problem) && problem.q_len <= 256) {
-        const bool eighth = 8 * tiles <= multiprocessors;
-        const bool quarter = 4 * tiles <= multiprocessors;
-        if (!problem.causal && problem.head_dim <= 64 && eighth && problem.k_len >= 8192) {
-            return true;
-        }
-        if (problem.causal && problem.head_dim <= 128 && quarter &&
-            problem.k_len >= (eighth ? 4096 : 8192)) {
-            return true;
-        }
+    if (!is_uneven(problem) && rows <= 64 && problem.head_dim <= 128 &&
+        8 * problem.batch * problem.kv_heads <= multiprocessors &&
+        problem.k_len >= (problem.causal ? 2048 : 8192)) {
+        return true;
     }
     if (group == 1) {
         const bool few = 4 * problem.batch * problem.heads <= multiprocessors;
@@ -71,8 +96,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     const int64_t few_keys = problem.head_dim % 16 == 0 ? 1024 : 256;
     if (tiles(64) <= at_once) {
         const bool few = 4 * tiles(128) <= at_once;
-        const int64_t divided_keys = 4 * tiles(64) <= at_once ? 8192 : 16384;
-        return problem.causal || !few || k_len < divided_keys;
+        return problem.causal || !few || k_len < 8192;
     }
     if (is_uneven(problem)) {
         return k_len <= (narrow ? few_keys : 256) ||
@@ -91,26 +115,31 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 // The kernels that compute a problem, as measured on an H200 (docs/lab/cuda-kernels.md). The first
 // matching row wins; ";" separates alternatives. "Tiles of N rows" counts those of all heads, and
 // "an SM" is their number divided by the number of SMs. Rows are q_len times the query heads of a key
-// head (GQA).
+// head (GQA), and packed tiles hold 128 of them (sm90/packed_launch.h).
 //
 //   GPU   head dim  when                                                         family
 //   any        any  k_len <= 8, k_len times the queries of all heads: 32768      simt
 //   any     <= 128  k_len <= 64, queries of all heads: 2 an SM                   simt
 //   any      > 128  k_len <= 32, queries of all heads: 2 an SM                   simt
+//   9.0      > 128  full or even, rows > 32, packed tiles: 1/2 an SM and         packed
+//                     k_len >= 4096; 1/4 an SM, q_len > 16 and k_len >= 512
+//   9.0     <= 128  full or even, rows > 32, packed tiles: 1/8 an SM,            packed
+//                     k_len >= 4096 (16384 if head_dim <= 64 and rows <= 64)
+//   9.0   65 - 128  full or even, packed tiles: 5/8 an SM, 3/4 of their rows     packed
+//                     used, k_len >= 8192
+//   9.0      <= 64  full or even, packed tiles: 1/4 an SM, tiles of 64 rows:     packed
+//                     more than 1/2 an SM, k_len >= 8192
 //   9.0        any  full, GQA, q_len <= 16: rows <= 16;                          decode
 //                     rows <= 32 and k_len > 256; k_len > 1024
 //   9.0        any  full, no GQA, k_len > 512: q_len <= 8; q_len <= 32 and       decode
 //                     k_len > 2048 or heads: 1/4 an SM
 //   9.0      > 128  full, no GQA: q_len <= 8                                     decode
-//   9.0     <= 128  even, q_len <= 256: k_len >= 8192, tiles of 64 rows:         decode
-//                     1/4 an SM; k_len >= 4096, 1/8 an SM
-//   9.0      <= 64  full, q_len <= 256, k_len >= 8192: tiles of 64 rows:         decode
-//                     1/8 an SM
+//   9.0     <= 128  rows <= 64, key heads: 1/8 an SM, and k_len >= 8192, or      decode
+//                     k_len >= 2048 if causal and even
 //   other   <= 128  full: rows <= 16 and k_len > 256                             decode
 //   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
 //   9.0     <= 128  tiles of 64 rows: 1 an SM, unless full, tiles of 128 rows:   sm90, short
-//                     1/4 an SM, and k_len >= 16384 or k_len >= 8192 and tiles
-//                     of 64 rows: 1/4 an SM
+//                     1/4 an SM, and k_len >= 8192
 //   9.0      <= 64  causal: k_len <= 1024; tiles of 64 rows: 2 an SM             sm90, short
 //   9.0      <= 64  full: k_len <= 256; tiles of 64 rows: 1.5 an SM;             sm90, short
 //                     k_len <= 1024, unless 192 divides q_len >= 384
@@ -132,16 +161,20 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //
 // A Hopper GPU counts as "other" where this build has no code of sm_90a (Device::takes_sm90).
 //
-// The sm90 and decode kernels need at least one key and a positive finite scale.
+// The sm90, packed and decode kernels need at least one key and a positive finite scale.
 inline Kernels kernels_for(const Attention& problem, bool takes_sm90, int64_t multiprocessors) {
     if (is_simt(problem, multiprocessors)) {
         return Kernels::simt;
     }
+    const bool sm90_takes = takes_sm90 && problem.k_len > 0 && problem.scale > 0.0f &&
+                            std::isfinite(problem.scale);
+    if (sm90_takes && is_packed(problem, multiprocessors)) {
+        return Kernels::packed;
+    }
     if (is_decode(problem, takes_sm90, multiprocessors)) {
         return Kernels::decode;
     }
-    if (!takes_sm90 || problem.k_len <= 0 || !(problem.scale > 0.0f) ||
-        !std::isfinite(problem.scale)) {
+    if (!sm90_takes) {
         return Kernels::sm80;
     }
     const auto tiles = [&problem](int64_t rows) {

@@ -47,6 +47,37 @@ struct Rows {
     int count;
     int head_dim;
     bool vectors;
+
+    __device__ __forceinline__ T* at(int row) const { return first + row * seq_stride; }
+};
+
+// The address of the first dim of a packed row. Packed rows are those of all query heads of a key head:
+// the heads of the first query, then those of the next one.
+template <typename T>
+__device__ __forceinline__ T* packed_row(const void* base, const Strides& strides, unsigned batch,
+                                         unsigned kv_head, unsigned group, unsigned row) {
+    const unsigned position = group == 1 ? row : row / group;
+    const unsigned head = kv_head * group + (row - position * group);
+    return static_cast<T*>(const_cast<void*>(base)) + batch * strides.batch +
+           head * strides.head + position * strides.seq;
+}
+
+// The packed rows of a key head; otherwise as Rows.
+template <typename T>
+struct PackedRows {
+    T* first;  // of the tensor
+    Strides strides;
+    unsigned batch;
+    unsigned kv_head;
+    unsigned group;  // query heads of the key head
+    int64_t dim_stride;
+    int count;
+    int head_dim;
+    bool vectors;
+
+    __device__ __forceinline__ T* at(int row) const {
+        return packed_row<T>(first, strides, batch, kv_head, group, row);
+    }
 };
 
 template <typename T>
@@ -86,6 +117,39 @@ __device__ __forceinline__ Rows<T> out_rows(const Attention& problem, int64_t ba
                                             bool vectors) {
     return rows_of<T>(problem.out, problem.out_strides, batch, head, problem.q_len,
                       problem.head_dim, vectors);
+}
+
+// The packed rows of one key head.
+template <typename T>
+__device__ __forceinline__ PackedRows<T> packed_rows_of(const Attention& problem, const void* base,
+                                                        const Strides& strides, unsigned batch,
+                                                        unsigned kv_head, unsigned group,
+                                                        bool vectors) {
+    return {static_cast<T*>(const_cast<void*>(base)),
+            strides,
+            batch,
+            kv_head,
+            group,
+            strides.dim,
+            static_cast<int>(problem.q_len * group),
+            static_cast<int>(problem.head_dim),
+            vectors};
+}
+
+template <typename T>
+__device__ __forceinline__ PackedRows<const T> packed_query_rows(const Attention& problem,
+                                                                 unsigned batch, unsigned kv_head,
+                                                                 unsigned group, bool vectors) {
+    return packed_rows_of<const T>(problem, problem.q, problem.q_strides, batch, kv_head, group,
+                                   vectors);
+}
+
+template <typename T>
+__device__ __forceinline__ PackedRows<T> packed_out_rows(const Attention& problem, unsigned batch,
+                                                         unsigned kv_head, unsigned group,
+                                                         bool vectors) {
+    return packed_rows_of<T>(problem, problem.out, problem.out_strides, batch, kv_head, group,
+                             vectors);
 }
 
 // One chunk, element by element, for rows whose chunks are not contiguous or not aligned.

@@ -61,16 +61,6 @@ struct DecodeLaunch {
     bool whole_rows;       // the tensor maps are those of encode_whole_rows
 };
 
-// The address of a packed row's first dim.
-template <typename T>
-__device__ __forceinline__ T* packed_row(const void* base, const Strides& strides, unsigned batch,
-                                         unsigned kv_head, unsigned group, unsigned row) {
-    const unsigned position = group == 1 ? row : row / group;
-    const unsigned head = kv_head * group + (row - position * group);
-    return static_cast<T*>(const_cast<void*>(base)) + batch * strides.batch +
-           head * strides.head + position * strides.seq;
-}
-
 // Copies the tile's rows of Q to shared memory, zeros past the last one.
 template <typename Tile>
 __device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t shared,

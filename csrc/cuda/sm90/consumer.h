@@ -31,9 +31,9 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     constexpr int kKeys = Tile::kKeys;
     constexpr int kTurnThreads = 2 * kWarpgroup;
     const Attention& problem = launch.problem;
-    const int q_len = static_cast<int>(problem.q_len);
+    const int rows_of_head = static_cast<int>(problem.q_len) * (Tile::kPacked ? launch.group : 1);
     const int k_len = static_cast<int>(problem.k_len);
-    const bool causal = !Tile::kDivided && problem.causal;
+    const bool causal = Tile::kTakesCausal && problem.causal;
     const float scale_log2 = launch.scale_log2;
     const int my_turn = kTurnBarrier + consumer;
     const int next_turn = kTurnBarrier + (consumer + 1) % Tile::kConsumers;
@@ -77,7 +77,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             causal ? shared.value_clean(value.stage) : shared.value_full(value.stage),
             value.parity);
         // Lane 0 reads, because it also releases the buffer.
-        if (!Tile::kDivided && block >= work.first_diagonal && part.softmax.lane == 0) {
+        if (Tile::kTakesCausal && block >= work.first_diagonal && part.softmax.lane == 0) {
             nonfinite |= ptx::ld_shared_32(shared.nonfinite_flag(value.stage));
         }
     };
@@ -94,16 +94,16 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     const auto first_row_of = [&](const Work& work) {
         return work.first_row + consumer * kGroupRows;
     };
-    // The position of the first row among the keys: the last one that it sees, if causal.
-    const auto first_position_of = [&](const Work& work) {
-        return first_row_of(work) + static_cast<int>(problem.causal_offset);
-    };
-    // The number of blocks that some row of this warpgroup sees; the others are released unread.
+    // The number of blocks that some row of this warpgroup sees; the others are released unread. At least
+    // one: a part without keys starts its rows as any other.
     const auto visible_blocks = [&](const Work& work) {
-        const int end_key = first_row_of(work) >= q_len ? 1
-                            : causal ? first_position_of(work) + kGroupRows
+        const int first_row = first_row_of(work);
+        const int end_key = first_row >= rows_of_head ? 1
+                            : causal ? position_of<Tile>(launch, first_row + kGroupRows - 1) + 1
                                      : k_len;
-        return min(work.blocks, (end_key + kKeys - 1) / kKeys);
+        const int end_block = (end_key + kKeys - 1) / kKeys;
+        return Tile::kPacked ? max(1, min(work.blocks, end_block - work.first_block))
+                             : min(work.blocks, end_block);
     };
     const auto pass_key = [&] {
         wait_for_key();
@@ -115,14 +115,17 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         wait_for_values(work, block);
         release_value();
     };
-    const auto take_scores = [&](int first_position, int key) {
+    const auto take_scores = [&](int first_row, int key) {
         const int end = key + kKeys;
-        if (end > k_len || (causal && end - 1 > first_position)) {
-            part.mask(first_position, key, k_len, causal);
+        if (end > k_len || (causal && end - 1 > position_of<Tile>(launch, first_row))) {
+            part.mask([&](int row) { return position_of<Tile>(launch, first_row + row); }, key, k_len,
+                      causal);
         }
         part.update_base(scale_log2);
     };
-    const auto is_part = [](const Work& work) { return Tile::kDivided && work.part != kWhole; };
+    const auto is_part = [](const Work& work) {
+        return Tile::kPacked || (Tile::kDivided && work.part != kWhole);
+    };
     const auto finish_softmax = [&](const Work& work) {
         if (is_part(work)) {
             store_part_statistics<Tile>(launch.tail, work.part, consumer, part.softmax);
@@ -132,17 +135,20 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         }
     };
     const auto finish = [&](const Work& work, const float(&sums)[2]) {
-        if (is_part(work)) {
-            store_part_values<Tile>(launch.tail, work.part, consumer, part.out);
-            part.reset_output();
-            return;
-        }
         if (__any_sync(0xffffffffu, nonfinite != 0)) {
             part.add_nonfinite_values(
                 value_rows<T>(problem, work.batch, work.kv_head, false),
-                first_position_of(work), work.first_diagonal * kKeys,
-                min(k_len, work.blocks * kKeys));
+                [&](int row) { return position_of<Tile>(launch, first_row_of(work) + row); },
+                first_key<Tile>(work, work.first_diagonal),
+                min(k_len, first_key<Tile>(work, work.blocks)));
             nonfinite = 0;
+        }
+        if (is_part(work)) {
+            if (!Tile::kPacked || first_row_of(work) < rows_of_head) {
+                store_part_values<Tile>(launch.tail, work.part, consumer, part.out);
+            }
+            part.reset_output();
+            return;
         }
         part.store(out_rows<T>(problem, work.batch, work.head, launch.out_vectors),
                    first_row_of(work), sums);
@@ -176,7 +182,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         if (block == 0) {
             release_query();
         }
-        take_scores(first_position_of(work), first_key<Tile>(work, block));
+        take_scores(first_row_of(work), first_key<Tile>(work, block));
         part.exponentiate(scale_log2);
 
         // P V of `block`, whose probabilities are ready, and Q K^T of the next one, of this tile or of
@@ -186,7 +192,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         for (;;) {
             const bool ends = block == 0;
             int scored = block - 1;
-            int scored_position = first_position_of(work);
+            int scored_row = first_row_of(work);
             int scored_key = first_key<Tile>(work, scored);
             int passed = 0;
             if (ends) {
@@ -206,7 +212,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
                     pass_key();
                 }
                 scored = next.blocks - 1 - passed;
-                scored_position = first_position_of(next);
+                scored_row = first_row_of(next);
                 scored_key = first_key<Tile>(next, scored);
             }
             wait_for_key();
@@ -226,7 +232,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             }
             const float sums[2] = {part.softmax.row_sum[0], part.softmax.row_sum[1]};
             part.softmax.reset(ends);
-            take_scores(scored_position, scored_key);
+            take_scores(scored_row, scored_key);
             // Never true, but ptxas does not know: otherwise it would wait before computing the
             // largest scores.
             if (Tile::kRoomy && part.softmax.rescale[0] + part.softmax.rescale[1] < 0.0f) {

@@ -30,7 +30,7 @@ __device__ __forceinline__ void transpose_4x4(Pair (&pairs)[4], int quad_lane) {
 }
 
 // Multiplies by `weight(half)` of a lane's two rows and stores the 64 rows from `first_row` on.
-template <typename T, int count, typename Weight>
+template <typename T, template <typename> class Rows, int count, typename Weight>
 __device__ __forceinline__ void store_weighted_rows(const float (&out)[count],
                                                     const Weight& weight_of, const Rows<T>& rows,
                                                     const RowState& state, int first_row) {
@@ -39,7 +39,7 @@ __device__ __forceinline__ void store_weighted_rows(const float (&out)[count],
     for (int half = 0; half < 2; ++half) {
         const float weight = weight_of(half);
         const int row = first_row + state.row_in_group(half);
-        T* target = rows.first + row * rows.seq_stride;
+        T* target = rows.at(row);
         // Each of a row's four lanes has two of every eight of 32 columns: exchange them so
         // that each lane has a whole chunk.
 #pragma unroll
@@ -66,7 +66,7 @@ __device__ __forceinline__ void store_weighted_rows(const float (&out)[count],
 }
 
 // Divides by `sums`, spread over the lanes, and stores the 64 rows from `first_row` on.
-template <typename T, int count>
+template <typename T, template <typename> class Rows, int count>
 __device__ __forceinline__ void store_group_rows(const float (&out)[count], const float (&sums)[2],
                                                  const Rows<T>& rows, const RowState& state,
                                                  int first_row) {

@@ -160,7 +160,9 @@ struct Consumer {
     // Hides the keys from `key_count` on and, if causal, those after each row's own position.
     __device__ __forceinline__ void mask(int first_position, int first_key, int key_count,
                                          bool causal) {
-        softmax.mask(scores, first_position, first_key, key_count, causal);
+        softmax.mask(
+            scores, [first_position](int row) { return first_position + row; }, first_key,
+            key_count, causal);
     }
 
     // The accumulators of 32 keys are the operand of the next product, for V's order of keys.

@@ -62,10 +62,12 @@ struct GroupRows {
         ptx::wgmma_commit_group();
     }
 
-    // Hides the keys from `key_count` on and, if causal, those after each row's own position.
-    __device__ __forceinline__ void mask(int first_position, int first_key, int key_count,
+    // Hides the keys from `key_count` on and, if causal, those after each row's own position,
+    // position_of(row in the group).
+    template <typename Position>
+    __device__ __forceinline__ void mask(const Position& position_of, int first_key, int key_count,
                                          bool causal) {
-        softmax.mask(scores, first_position, first_key, key_count, causal);
+        softmax.mask(scores, position_of, first_key, key_count, causal);
     }
 
     __device__ __forceinline__ void update_base(float scale_log2) {
@@ -80,12 +82,13 @@ struct GroupRows {
 
     // Adds the NaN and infinite values of the keys from `first_key` on, which the scanner zeroed, to
     // the rows that see them.
+    template <typename Position>
     __device__ __forceinline__ void add_nonfinite_values(const Rows<const T>& values,
-                                                         int first_position, int first_key,
-                                                         int end_key) {
+                                                         const Position& position_of,
+                                                         int first_key, int end_key) {
         cuda::add_nonfinite_values<kHeadDim, 2>(
             values, first_key, end_key, softmax.lane,
-            [&](int half) { return first_position + softmax.row_in_group(half); },
+            [&](int half) { return position_of(softmax.row_in_group(half)); },
             [&](int half, int n, int i) -> float& { return out[4 * n + 2 * half + i]; });
     }
 

@@ -47,8 +47,7 @@
 namespace flashbench::cuda::sm90 {
 
 template <typename Tile>
-__global__ void __launch_bounds__(Tile::kThreads, 1)
-    forward(const __grid_constant__ Launch launch) {
+__device__ __forceinline__ void walk_over_tiles(const Launch& launch) {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
     const Shared<Tile> shared{static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory))};
     if (threadIdx.x == 0) {
@@ -67,6 +66,12 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         ptx::setmaxnreg_inc<Tile::kConsumerRegisters>();
         consume<Tile>(launch, shared, warpgroup - 1);
     }
+}
+
+template <typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
+    forward(const __grid_constant__ Launch launch) {
+    walk_over_tiles<Tile>(launch);
 }
 
 }  // namespace flashbench::cuda::sm90

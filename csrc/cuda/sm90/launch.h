@@ -11,7 +11,6 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../device.h"
-#include "../overlapped.h"
 #include "../rows.h"
 #include "cost.h"
 #include "kernel.h"
@@ -39,10 +38,11 @@ Launch launch_arguments(const Attention& problem, int64_t tiles, int64_t blocks)
 }
 
 template <typename Tile>
-void launch_forward(const Launch& arguments, int64_t blocks, cudaStream_t stream) {
-    allow_shared_bytes(reinterpret_cast<const void*>(forward<Tile>), Shared<Tile>::kBytes,
+void launch_kernel(void (*kernel)(Launch), const Launch& arguments, int64_t blocks,
+                   cudaStream_t stream) {
+    allow_shared_bytes(reinterpret_cast<const void*>(kernel), Shared<Tile>::kBytes,
                        current_device());
-    forward<Tile><<<static_cast<unsigned>(blocks), Tile::kThreads, Shared<Tile>::kBytes, stream>>>(
+    kernel<<<static_cast<unsigned>(blocks), Tile::kThreads, Shared<Tile>::kBytes, stream>>>(
         arguments);
     check(cudaGetLastError());
 }
@@ -63,7 +63,8 @@ void launch(const Attention& problem, cudaStream_t stream) {
     const Rounds rounds = rounds_of<Tile>(problem);
     const int64_t blocks = std::min(rounds.tiles, rounds.sms);
     const int64_t tiles = rounds.tiles / (problem.batch * problem.heads);
-    launch_forward<Tile>(launch_arguments<Tile>(problem, tiles, blocks), blocks, stream);
+    launch_kernel<Tile>(forward<Tile>, launch_arguments<Tile>(problem, tiles, blocks), blocks,
+                        stream);
 }
 
 // Full attention whose last round may be divided.
@@ -88,13 +89,8 @@ void launch_full(const Attention& problem, const Scratch& scratch, cudaStream_t 
                       static_cast<int>(rounds.shares()),
                       memory,
                       memory + values};
-    launch_forward<Divided>(arguments, rounds.sms, stream);
-
-    // The second kernel's blocks start while the first kernel ends, and wait for it.
-    launch_overlapped(merge_tail<Divided>,
-                      dim3(static_cast<unsigned>(rounds.tail() * Tile::kConsumers),
-                           (Tile::kHeadDim + kMergeDims - 1) / kMergeDims),
-                      kWarpgroup, 0, stream, arguments);
+    launch_kernel<Divided>(forward<Divided>, arguments, rounds.sms, stream);
+    launch_merge<Divided>(arguments, stream);
 }
 
 template <typename Tile>

@@ -50,6 +50,23 @@ __device__ __forceinline__ void issue_copy(uint32_t shared, const CUtensorMap* m
     }
 }
 
+// The packed rows of a tile. Those from launch.packed_rows on keep what is there: no one reads their results.
+template <typename Tile>
+__device__ __forceinline__ void issue_packed_copy(uint32_t shared, const Launch& launch,
+                                                  uint32_t barrier, const Work& work) {
+    if (threadIdx.x != 0) {
+        return;
+    }
+    ptx::mbarrier_arrive_expect_tx(barrier, launch.packed_rows * Tile::kStoredDims * kElementBytes);
+    const int first_query = work.first_row / launch.group;
+#pragma unroll
+    for (int box = 0; box < Tile::kBoxes; ++box) {
+        ptx::cp_async_bulk_tensor_5d(shared + box * Tile::kRows * Tile::kSwizzleBytes,
+                                     &launch.query, barrier,
+                                     {box * Tile::kBoxDims, 0, first_query, work.kv_head, work.batch});
+    }
+}
+
 // Run by one warp.
 template <typename Tile>
 struct CopyEngine {
@@ -57,6 +74,10 @@ struct CopyEngine {
     const Shared<Tile>& shared;
 
     __device__ __forceinline__ void query(int stage, const Work& work) const {
+        if constexpr (Tile::kPacked) {
+            issue_packed_copy<Tile>(shared.query(stage), launch, shared.query_full(stage), work);
+            return;
+        }
         issue_copy<Tile, Tile::kRows>(shared.query(stage), &launch.query, shared.query_full(stage),
                                       work.first_row, work.head, work.batch);
     }
@@ -110,7 +131,7 @@ __device__ __forceinline__ void scan_values(const Launch& launch, const Shared<T
 
 // Run by all threads of the producer. If `only_finite`, returns whether anything was replaced. Two
 // elements at a time: the producer has few registers, and this path is only for odd strides.
-template <typename Tile, int rows, typename T>
+template <typename Tile, int rows, template <typename> class Rows, typename T>
 __device__ __forceinline__ bool load_rows(uint32_t shared, const Rows<const T>& source,
                                           int first_row, bool only_finite) {
     constexpr int kPairs = Tile::kHeadDim / 2;
@@ -121,8 +142,8 @@ __device__ __forceinline__ bool load_rows(uint32_t shared, const Rows<const T>& 
         const int column = i % kPairs * 2;
         Pair pair = 0;
         if (first_row + row < source.count && column < source.head_dim) {
-            const auto* from = reinterpret_cast<const uint16_t*>(source.first) +
-                               (first_row + row) * source.seq_stride + column * source.dim_stride;
+            const auto* from = reinterpret_cast<const uint16_t*>(source.at(first_row + row)) +
+                               column * source.dim_stride;
             const Pair low = from[0];
             const Pair high = from[source.dim_stride];
             pair = low | high << 16;
@@ -147,10 +168,17 @@ struct PlainLoads {
 
     __device__ __forceinline__ void query(int stage, const Work& work) const {
         const Attention& problem = launch.problem;
-        load_rows<Tile, Tile::kRows>(
-            shared.query(stage),
-            query_rows<T>(problem, work.batch, work.head, false),
-            work.first_row, false);
+        if constexpr (Tile::kPacked) {
+            load_rows<Tile, Tile::kRows>(
+                shared.query(stage),
+                packed_query_rows<T>(problem, work.batch, work.kv_head, launch.group, false),
+                work.first_row, false);
+        } else {
+            load_rows<Tile, Tile::kRows>(
+                shared.query(stage),
+                query_rows<T>(problem, work.batch, work.head, false),
+                work.first_row, false);
+        }
         if (threadIdx.x == 0) {
             ptx::mbarrier_arrive(shared.query_full(stage));
         }
@@ -171,7 +199,7 @@ struct PlainLoads {
             shared.value(stage),
             value_rows<T>(problem, work.batch, work.kv_head, false),
             first_key<Tile>(work, block), block >= work.first_diagonal);
-        if (!Tile::kDivided && problem.causal) {
+        if (Tile::kTakesCausal && problem.causal) {
             if (threadIdx.x == kWarpSize) {
                 ptx::st_shared_32(shared.nonfinite_flag(stage), any);
             }
@@ -251,7 +279,7 @@ __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>
         ptx::prefetch_tensormap(&launch.key);
         ptx::prefetch_tensormap(&launch.value);
         produce_stream<Tile>(launch, shared, CopyEngine<Tile>{launch, shared});
-    } else if (!Tile::kDivided && launch.problem.causal) {
+    } else if (Tile::kTakesCausal && launch.problem.causal) {
         scan_values<Tile>(launch, shared);
     }
 }

@@ -71,14 +71,14 @@ __device__ __forceinline__ void cp_async_bulk_tensor_4d(uint32_t shared, const C
         : "memory");
 }
 
-// The same for a map of encode_whole_rows: all columns of the rows from `row` on.
+// The same for maps of five dimensions: `at` is where the box starts, from the fastest one on.
 __device__ __forceinline__ void cp_async_bulk_tensor_5d(uint32_t shared, const CUtensorMap* map,
-                                                        uint32_t barrier, int row, int head,
-                                                        int batch) {
+                                                        uint32_t barrier, const int (&at)[5]) {
     asm volatile(
         "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
-        " [%0], [%1, {%3, %4, %3, %5, %6}], [%2];\n" ::"r"(shared),
-        "l"(reinterpret_cast<uint64_t>(map)), "r"(barrier), "r"(0), "r"(row), "r"(head), "r"(batch)
+        " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];\n" ::"r"(shared),
+        "l"(reinterpret_cast<uint64_t>(map)), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+        "r"(at[3]), "r"(at[4])
         : "memory");
 }
 

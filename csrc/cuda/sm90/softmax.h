@@ -57,14 +57,14 @@ struct RowState {
         return warp * 16 + half * 8 + lane / 4;
     }
 
-    // Hides the keys from `key_count` on and, if causal, those after each row's own position;
-    // `first_position` is that of the group's first row.
-    template <int count>
-    __device__ __forceinline__ void mask(float (&scores)[count], int first_position, int first_key,
-                                         int key_count, bool causal) const {
+    // Hides the keys from `key_count` on and, if causal, those after each row's own position,
+    // position_of(row in the group).
+    template <int count, typename Position>
+    __device__ __forceinline__ void mask(float (&scores)[count], const Position& position_of,
+                                         int first_key, int key_count, bool causal) const {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int position = first_position + row_in_group(half);
+            const int position = position_of(row_in_group(half));
             const int end = causal ? min(key_count, position + 1) : key_count;
             hide_columns(scores, half, end - first_key - 2 * (lane % 4), 0, count / 4);
         }

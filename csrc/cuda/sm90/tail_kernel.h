@@ -1,11 +1,13 @@
 // The second kernel of a divided tail (tail.h): adds up the parts of each tile and stores its rows.
-// A block of threads takes 32 dims of a warpgroup's 64 rows, in the layout of its accumulators.
+// A block of threads takes 32 dims of a warpgroup's 64 rows, in the layout of its accumulators, with 128
+// threads for each group that adds up some of the parts.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cmath>
 
+#include "../overlapped.h"
 #include "../rows.h"
 #include "epilogue.h"
 #include "ptx.h"
@@ -16,6 +18,18 @@
 namespace flashbench::cuda::sm90 {
 
 constexpr int kMergeDims = 32;
+constexpr int kMergeFloats = kMergeDims / 2 + 2;  // of a thread: outputs and two sums
+// The most groups that share the parts of a tile: few heads have dozens, and each takes the time of a load.
+constexpr int kMergeGroups = 4;
+
+// Enough groups for four parts each. More would wait for each other longer than for their loads.
+inline int merge_groups(int64_t parts, int64_t tiles) {
+    int groups = 1;
+    while (groups < kMergeGroups && parts >= 8 * groups * tiles) {
+        groups *= 2;
+    }
+    return groups;
+}
 
 // Stores a warpgroup's rows of a part: bases, sums, and the accumulators relative to the bases.
 template <typename Tile>
@@ -41,7 +55,7 @@ __device__ __forceinline__ void store_part_values(const Tail& tail, int part, in
 }
 
 template <typename Tile>
-__global__ void __launch_bounds__(kWarpgroup) merge_tail(const __grid_constant__ Launch launch) {
+__global__ void __launch_bounds__(kMergeGroups* kWarpgroup) merge_tail(const __grid_constant__ Launch launch) {
     using T = typename Tile::Type;
     constexpr int kQuads = Tile::kHeadDim / 8;
     constexpr int kMergeQuads = kMergeDims / 8;
@@ -49,34 +63,51 @@ __global__ void __launch_bounds__(kWarpgroup) merge_tail(const __grid_constant__
     const Attention& problem = launch.problem;
     const int tile = blockIdx.x / Tile::kConsumers;
     const int consumer = blockIdx.x % Tile::kConsumers;
+    const int index = tail.first_tile + tile;
+    const int batch_head = index / launch.tiles;
+    const auto heads = static_cast<int>(Tile::kPacked ? problem.kv_heads : problem.heads);
+    const int first_row_of_tile =
+        index % launch.tiles * (Tile::kPacked ? launch.packed_rows : Tile::kRows);
+    const int first_row = first_row_of_tile + consumer * kGroupRows;
+    if (first_row >= problem.q_len * (Tile::kPacked ? launch.group : 1)) {
+        return;
+    }
     const int first_share = tail.share_of(tile * tail.blocks);
     const int last_share = tail.share_of((tile + 1) * tail.blocks - 1);
+    const int thread = threadIdx.x % kWarpgroup;
+    const int group = threadIdx.x / kWarpgroup;
     const auto group_of = [&](int share) {
         return static_cast<int64_t>(Tail::part(share, tile)) * Tile::kConsumers + consumer;
     };
     const auto statistics_of = [&](int share) {
-        return tail.statistics[group_of(share) * kWarpgroup + threadIdx.x];
+        return tail.statistics[group_of(share) * kWarpgroup + thread];
     };
     ptx::griddepcontrol_wait();
     float base[2] = {-INFINITY, -INFINITY};
-    for (int share = first_share; share <= last_share; ++share) {
-        const float4 part = statistics_of(share);
-        base[0] = fmaxf(base[0], part.x);
-        base[1] = fmaxf(base[1], part.y);
+    // Eight at a time: their loads do not wait for each other.
+    for (int share = first_share; share <= last_share; share += 8) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const float4 part = statistics_of(min(share + i, last_share));
+            base[0] = fmaxf(base[0], part.x);
+            base[1] = fmaxf(base[1], part.y);
+        }
     }
     // As in Softmax: any finite base will do while all scores are -inf.
     base[0] = base[0] == -INFINITY ? 0.0f : base[0];
     base[1] = base[1] == -INFINITY ? 0.0f : base[1];
     float out[4 * kMergeQuads] = {};
     float sums[2] = {};
-    for (int share = first_share; share <= last_share; ++share) {
+    // The groups take parts in turns; the first one then adds what the others have.
+    const int groups = blockDim.x / kWarpgroup;
+#pragma unroll 2
+    for (int share = first_share + group; share <= last_share; share += groups) {
         const float4 part = statistics_of(share);
         const float weight[2] = {ptx::ex2(part.x - base[0]), ptx::ex2(part.y - base[1])};
         sums[0] = fmaf(part.z, weight[0], sums[0]);
         sums[1] = fmaf(part.w, weight[1], sums[1]);
         const float4* values =
-            tail.values +
-            (group_of(share) * kQuads + blockIdx.y * kMergeQuads) * kWarpgroup + threadIdx.x;
+            tail.values + (group_of(share) * kQuads + blockIdx.y * kMergeQuads) * kWarpgroup + thread;
 #pragma unroll
         for (int i = 0; i < kMergeQuads; ++i) {
             if (kQuads % kMergeQuads != 0 && blockIdx.y * kMergeQuads + i >= kQuads) {
@@ -89,18 +120,60 @@ __global__ void __launch_bounds__(kWarpgroup) merge_tail(const __grid_constant__
             out[4 * i + 3] = fmaf(quad.w, weight[1], out[4 * i + 3]);
         }
     }
-    const int index = tail.first_tile + tile;
-    const int batch_head = index / launch.tiles;
-    const int heads = static_cast<int>(problem.heads);
-    Rows<T> rows = out_rows<T>(problem, batch_head / heads, batch_head % heads, launch.out_vectors);
+    if (groups > 1) {
+        extern __shared__ float others[];  // [groups - 1][kMergeFloats][kWarpgroup]
+        const auto of_group = [&](int other, int i) -> float& {
+            return others[((other - 1) * kMergeFloats + i) * kWarpgroup + thread];
+        };
+        if (group > 0) {
+#pragma unroll
+            for (int i = 0; i < kMergeFloats; ++i) {
+                of_group(group, i) = i < 2 ? sums[i % 2] : out[i - 2];
+            }
+        }
+        __syncthreads();
+        if (group > 0) {
+            return;
+        }
+        for (int other = 1; other < groups; ++other) {
+#pragma unroll
+            for (int i = 0; i < kMergeFloats; ++i) {
+                (i < 2 ? sums[i % 2] : out[i - 2]) += of_group(other, i);
+            }
+        }
+    }
     const int first_dim = blockIdx.y * kMergeDims;
-    rows.first += first_dim * rows.dim_stride;
-    rows.head_dim -= first_dim;
     RowState state{};
-    state.warp = threadIdx.x / kWarpSize;
-    state.lane = threadIdx.x % kWarpSize;
-    store_group_rows(out, sums, rows, state,
-                     index % launch.tiles * Tile::kRows + consumer * kGroupRows);
+    state.warp = thread / kWarpSize;
+    state.lane = thread % kWarpSize;
+    const auto store = [&](auto rows) {
+        rows.first += first_dim * rows.dim_stride;
+        rows.head_dim -= first_dim;
+        store_group_rows(out, sums, rows, state, first_row);
+    };
+    const int batch = batch_head / heads;
+    const int head = batch_head % heads;
+    if constexpr (Tile::kPacked) {
+        PackedRows<T> rows =
+            packed_out_rows<T>(problem, batch, head, launch.group, launch.out_vectors);
+        rows.count = min(rows.count, first_row_of_tile + launch.packed_rows);
+        store(rows);
+    } else {
+        store(out_rows<T>(problem, batch, head, launch.out_vectors));
+    }
+}
+
+// The second kernel's blocks start while the first kernel ends, and wait for it.
+template <typename Tile>
+void launch_merge(const Launch& arguments, cudaStream_t stream) {
+    const Tail& tail = arguments.tail;
+    const int groups = merge_groups(tail.shares + tail.tiles, tail.tiles);
+    launch_overlapped(merge_tail<Tile>,
+                      dim3(static_cast<unsigned>(tail.tiles * Tile::kConsumers),
+                           (Tile::kHeadDim + kMergeDims - 1) / kMergeDims),
+                      groups * kWarpgroup,
+                      (groups - 1) * kMergeFloats * kWarpgroup * static_cast<int>(sizeof(float)),
+                      stream, arguments);
 }
 
 }  // namespace flashbench::cuda::sm90

@@ -54,17 +54,18 @@ void encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes
     }
 }
 
-// Sizes of head_dim, rows, heads and batch, and the strides of the last three; false if TMA does not
+// Sizes of head_dim and the other dimensions, and the strides of those in bytes; false if TMA does not
 // support them.
-bool describe(const TensorView& view, cuuint64_t (&sizes)[4], cuuint64_t (&stride_bytes)[3]) {
+template <int others>
+bool describe(const TensorView& view, const int64_t (&counts)[others],
+              const int64_t (&strides)[others], cuuint64_t (&sizes)[others + 1],
+              cuuint64_t (&stride_bytes)[others]) {
     constexpr cuuint64_t kStrideLimit = cuuint64_t{1} << 40;
     if (view.strides.dim != 1 || reinterpret_cast<uintptr_t>(view.base) % kChunkBytes != 0) {
         return false;
     }
-    const int64_t counts[3] = {view.length, view.heads, view.batch};
-    const int64_t strides[3] = {view.strides.seq, view.strides.head, view.strides.batch};
     sizes[0] = static_cast<cuuint64_t>(view.head_dim);
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < others; ++i) {
         sizes[i + 1] = static_cast<cuuint64_t>(counts[i]);
         // The stride of a dimension with one element is meaningless.
         const int64_t stride = counts[i] == 1 ? kChunkElements : strides[i];
@@ -79,6 +80,14 @@ bool describe(const TensorView& view, cuuint64_t (&sizes)[4], cuuint64_t (&strid
     return true;
 }
 
+// The same for rows, heads and batch.
+bool describe_heads(const TensorView& view, cuuint64_t (&sizes)[4],
+                    cuuint64_t (&stride_bytes)[3]) {
+    const int64_t counts[3] = {view.length, view.heads, view.batch};
+    const int64_t strides[3] = {view.strides.seq, view.strides.head, view.strides.batch};
+    return describe<3>(view, counts, strides, sizes, stride_bytes);
+}
+
 CUtensorMapDataType type_of(Dtype dtype) {
     return dtype == Dtype::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
@@ -89,7 +98,7 @@ CUtensorMapDataType type_of(Dtype dtype) {
 bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
     cuuint64_t sizes[4];
     cuuint64_t stride_bytes[3];
-    if (!describe(view, sizes, stride_bytes)) {
+    if (!describe_heads(view, sizes, stride_bytes)) {
         return false;
     }
     const cuuint32_t box[4] = {static_cast<cuuint32_t>(view.box_dims),
@@ -102,7 +111,7 @@ bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
 bool encode_whole_rows(const TensorView& view, CUtensorMap& map) {
     cuuint64_t sizes[4];
     cuuint64_t stride_bytes[3];
-    if (!describe(view, sizes, stride_bytes)) {
+    if (!describe_heads(view, sizes, stride_bytes)) {
         return false;
     }
     const auto column = static_cast<cuuint64_t>(view.box_dims);
@@ -115,6 +124,23 @@ bool encode_whole_rows(const TensorView& view, CUtensorMap& map) {
                                static_cast<cuuint32_t>(columns), 1, 1};
     encode<5>(type_of(view.dtype), view.base, column_sizes, column_strides, box,
               view.box_dims * kElementBytes, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, map);
+    return true;
+}
+
+bool encode_packed_rows(const TensorView& view, int group, int queries, CUtensorMap& map) {
+    const int64_t counts[4] = {group, view.length, view.heads / group, view.batch};
+    const int64_t strides[4] = {view.strides.head, view.strides.seq, group * view.strides.head,
+                                view.strides.batch};
+    cuuint64_t sizes[5];
+    cuuint64_t stride_bytes[4];
+    if (!describe<4>(view, counts, strides, sizes, stride_bytes)) {
+        return false;
+    }
+    const cuuint32_t box[5] = {static_cast<cuuint32_t>(view.box_dims),
+                               static_cast<cuuint32_t>(group), static_cast<cuuint32_t>(queries), 1,
+                               1};
+    encode<5>(type_of(view.dtype), view.base, sizes, stride_bytes, box,
+              view.box_dims * kElementBytes, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
     return true;
 }
 

@@ -33,22 +33,31 @@ bool encode_tensor_map(const TensorView& view, CUtensorMap& map);
 // `box_dims`, each for all rows before the next one. For cp_async_bulk_tensor_5d.
 bool encode_whole_rows(const TensorView& view, CUtensorMap& map);
 
-// The maps of q, k and v with the boxes of a tile; either all or none are valid.
+// The same with boxes of `queries` queries of all `group` heads of a key head (packed rows, ../rows.h). For
+// cp_async_bulk_tensor_5d: dims, heads of the group, queries, key heads, batch.
+bool encode_packed_rows(const TensorView& view, int group, int queries, CUtensorMap& map);
+
+// The maps of k and v with the boxes of a tile; either both or none are valid.
+template <typename Tile>
+bool encode_keys_and_values(const Attention& problem, CUtensorMap& key, CUtensorMap& value) {
+    const auto encode = [&problem](CUtensorMap& map, const void* base, const Strides& strides) {
+        return encode_tensor_map({base, strides, problem.batch, problem.kv_heads, problem.k_len,
+                                  problem.head_dim, problem.dtype, Tile::kBoxDims, Tile::kKeys},
+                                 map);
+    };
+    return encode(key, problem.k, problem.k_strides) &&
+           encode(value, problem.v, problem.v_strides);
+}
+
+// Those of q, k and v.
 template <typename Tile>
 bool encode_tensor_maps(const Attention& problem, CUtensorMap& query, CUtensorMap& key,
                         CUtensorMap& value) {
-    const auto encode = [&problem](CUtensorMap& map, const void* base, const Strides& strides,
-                                   int64_t heads, int64_t length, int rows) {
-        return encode_tensor_map({base, strides, problem.batch, heads, length, problem.head_dim,
-                                  problem.dtype, Tile::kBoxDims, rows},
-                                 map);
-    };
-    return encode(query, problem.q, problem.q_strides, problem.heads, problem.q_len,
-                  Tile::kRows) &&
-           encode(key, problem.k, problem.k_strides, problem.kv_heads, problem.k_len,
-                  Tile::kKeys) &&
-           encode(value, problem.v, problem.v_strides, problem.kv_heads, problem.k_len,
-                  Tile::kKeys);
+    return encode_tensor_map({problem.q, problem.q_strides, problem.batch, problem.heads,
+                              problem.q_len, problem.head_dim, problem.dtype, Tile::kBoxDims,
+                              Tile::kRows},
+                             query) &&
+           encode_keys_and_values<Tile>(problem, key, value);
 }
 
 // A contiguous tensor of bytes, (batch, heads, rows, columns): boxes of `box_rows` rows by

@@ -25,13 +25,17 @@ constexpr int kControlBytes = 512;
 // two buffers each. One more warpgroup fills them (the producer). head_dim: the dims that are
 // multiplied, a multiple of 16. `divided`: in launches with a divided tail (tail.h), never causal.
 // `with_lse`: also stores the log-sum-exp of each row, which costs others up to 4 % where they only ask.
+// `packed`: divided, of packed rows (../rows.h), with any mask; all tiles are of the tail.
 template <typename T, int head_dim, int consumers, int keys, bool divided = false,
-          bool with_lse = false>
+          bool with_lse = false, bool packed = false>
 struct Tile {
     using Type = T;
     using Divided = Tile<T, head_dim, consumers, keys, true>;
     using WithLse = Tile<T, head_dim, consumers, keys, false, true>;
+    using Packed = Tile<T, head_dim, consumers, keys, true, false, true>;
     static constexpr bool kDivided = divided;
+    static constexpr bool kPacked = packed;
+    static constexpr bool kTakesCausal = !divided || packed;
     static constexpr bool kWithLse = with_lse;
     static constexpr int kHeadDim = head_dim;
     static constexpr int kConsumers = consumers;

@@ -21,6 +21,7 @@ struct Launch {
     int tiles;          // of one head
     int heads;          // of the whole batch
     int group;          // query heads of a key head
+    int packed_rows;    // of a tile, if it is packed: whole queries
     int section;        // heads whose tiles are scheduled together
     int rounds;         // of a section over the grid
     bool tensor_maps;   // the maps are valid: the copy engine can read q, k and v
@@ -31,7 +32,7 @@ struct Launch {
 // One tile. Its blocks of keys are visited from the last to the first.
 struct Work {
     int batch;
-    int head;
+    int head;  // the key head, if packed
     int kv_head;
     int first_row;
     int blocks;
@@ -47,6 +48,13 @@ constexpr int kWhole = -1;
 template <typename Tile>
 __device__ __forceinline__ int first_key(const Work& work, int block) {
     return (work.first_block + block) * Tile::kKeys;
+}
+
+// The last key that a row of a head sees, or a packed row of a key head, if causal.
+template <typename Tile>
+__device__ __forceinline__ int position_of(const Launch& launch, int row) {
+    const int query = Tile::kPacked ? row / launch.group : row;
+    return query + static_cast<int>(launch.problem.causal_offset);
 }
 
 // The producer publishes the next tile in shared memory (32 bytes), so consumers need no divisions. No
@@ -112,7 +120,9 @@ struct TileScheduler {
 
     // False if no tile is left.
     __device__ __forceinline__ bool next(Work& work) {
-        if constexpr (Tile::kDivided) {
+        if constexpr (Tile::kPacked) {
+            return next_of_tail(work);
+        } else if constexpr (Tile::kDivided) {
             return next_of_tail(work) || next_whole(work);
         } else {
             return next_whole(work);
@@ -134,17 +144,22 @@ private:
         work.first_block = first - tile * tail.blocks;
         work.blocks = min(tail.blocks - work.first_block, left);
         work.part = Tail::part(blockIdx.x, tile);
+        if (Tile::kPacked && launch.problem.causal) {
+            const int diagonal = (position_of<Tile>(launch, work.first_row) + 1) / Tile::kKeys;
+            work.first_diagonal = max(0, diagonal - work.first_block);
+        }
         taken += work.blocks;
         return true;
     }
 
     __device__ __forceinline__ void place(Work& work, int batch_head, int tile) {
-        const int heads = static_cast<int>(launch.problem.heads);
+        const Attention& problem = launch.problem;
+        const auto heads = static_cast<int>(Tile::kPacked ? problem.kv_heads : problem.heads);
         work.batch = batch_head / heads;
         work.head = batch_head % heads;
-        work.kv_head = work.head / launch.group;
-        work.first_row = tile * Tile::kRows;
-        work.first_diagonal = static_cast<int>(launch.problem.k_len);
+        work.kv_head = Tile::kPacked ? work.head : work.head / launch.group;
+        work.first_row = tile * (Tile::kPacked ? launch.packed_rows : Tile::kRows);
+        work.first_diagonal = static_cast<int>(problem.k_len);
     }
 
     __device__ __forceinline__ bool next_whole(Work& work) {

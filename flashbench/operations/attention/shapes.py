@@ -90,6 +90,12 @@ CHUNKS = (
     Shape(4, 32, 8, 256, 8192, 128),
     Shape(1, 32, 8, 512, 8192, 64),
     Shape(1, 16, 4, 512, 8192, 256),
+    Shape(1, 28, 4, 64, 32768, 128),
+    Shape(1, 8, 8, 256, 16384, 128),
+    Shape(1, 8, 8, 128, 8192, 64),
+    Shape(1, 32, 8, 64, 16384, 64),
+    Shape(1, 16, 4, 64, 8192, 256),
+    Shape(1, 16, 4, 256, 8192, 256),
 )
 
 # Gradients: square shapes of the grid, other head dims, grouped heads.

@@ -1,28 +1,33 @@
-// Divides the last tiles of a launch among SMs as the Hopper kernel and its merge do: exits with 1 and a
-// line about the first launch whose parts leave out a block of keys, overlap or share a place.
+// Divides the last tiles of a launch, or all packed ones, among SMs as the Hopper kernels and their merge
+// do: exits with 1 and a line about the first launch whose parts leave out a block of keys, overlap or share
+// a place.
 #include <cstdio>
 #include <cstdlib>
 #include <set>
 
+#include "../../../csrc/cuda/sm90/packed_shapes.h"
 #include "../../../csrc/cuda/sm90/tail.h"
 
+using namespace flashbench;
 using namespace flashbench::cuda::sm90;
 
 namespace {
 
-void expect(bool holds, const char* what, const Rounds& rounds) {
+// What a message says about a launch.
+struct Launched {
+    int64_t tiles, blocks, sms;
+};
+
+void expect(bool holds, const char* what, const Launched& launched) {
     if (!holds) {
         std::printf("%s: tiles %lld, blocks %lld, SMs %lld\n", what,
-                    static_cast<long long>(rounds.tiles), static_cast<long long>(rounds.blocks),
-                    static_cast<long long>(rounds.sms));
+                    static_cast<long long>(launched.tiles), static_cast<long long>(launched.blocks),
+                    static_cast<long long>(launched.sms));
         std::exit(1);
     }
 }
 
-void check(const Rounds& rounds) {
-    const Tail tail{static_cast<int>(rounds.whole() * rounds.sms), static_cast<int>(rounds.tail()),
-                    static_cast<int>(rounds.blocks),               static_cast<int>(rounds.shares()),
-                    nullptr,                                       nullptr};
+void check(const Tail& tail, int64_t parts, const Launched& rounds) {
     expect(tail.shares <= rounds.sms, "more shares than SMs", rounds);
     // What the shares hold, as the scheduler walks over them.
     const int all = tail.tiles * tail.blocks;
@@ -36,7 +41,7 @@ void check(const Rounds& rounds) {
         while (next < tail.first_block(share + 1)) {
             const int tile = next / tail.blocks;
             const int part = Tail::part(share, tile);
-            expect(part < rounds.parts(), "a part past the memory", rounds);
+            expect(part < parts, "a part past the memory", rounds);
             expect(places.insert(part).second, "two parts in one place", rounds);
             for (const int end = (tile + 1) * tail.blocks;
                  next < end && next < tail.first_block(share + 1); ++next) {
@@ -55,6 +60,38 @@ void check(const Rounds& rounds) {
     expect(places.empty(), "a part that nobody reads", rounds);
 }
 
+void check(const Rounds& rounds) {
+    check({static_cast<int>(rounds.whole() * rounds.sms), static_cast<int>(rounds.tail()),
+           static_cast<int>(rounds.blocks), static_cast<int>(rounds.shares()), nullptr, nullptr},
+          rounds.parts(), {rounds.tiles, rounds.blocks, rounds.sms});
+}
+
+void check_packed(int64_t kv_heads, int64_t group, int64_t q_len, int64_t k_len, int64_t sms) {
+    Attention problem{};
+    problem.batch = 1;
+    problem.heads = kv_heads * group;
+    problem.kv_heads = kv_heads;
+    problem.q_len = q_len;
+    problem.k_len = k_len;
+    const PackedTiles packed = packed_tiles(problem, 128, sms);
+    const Launched launched{packed.tiles, packed.blocks, sms};
+    const int64_t of_a_head = packed.tiles / kv_heads;
+    expect(packed.rows <= kPackedTileRows && packed.rows % group == 0, "parts of queries", launched);
+    expect(packed.rows + group > kPackedTileRows || packed.rows == q_len * group,
+           "room for one more query", launched);
+    expect(of_a_head * packed.rows >= q_len * group && (of_a_head - 1) * packed.rows < q_len * group,
+           "too few or too many tiles", launched);
+    expect(packed.blocks * 128 >= k_len, "too few blocks of keys", launched);
+    if (packed.tiles > sms) {
+        return;
+    }
+    expect(10 * packed.shares >= 9 * sms || packed.shares == packed.tiles * packed.blocks,
+           "SMs without work", launched);
+    check({0, static_cast<int>(packed.tiles), static_cast<int>(packed.blocks),
+           static_cast<int>(packed.shares), nullptr, nullptr},
+          packed.shares + packed.tiles, launched);
+}
+
 }  // namespace
 
 int main() {
@@ -63,18 +100,30 @@ int main() {
         for (int64_t tiles = 1; tiles <= 3 * sms; ++tiles) {
             for (const int64_t blocks : {1, 2, 3, 5, 8, 13, 26, 32, 33, 128, 1000}) {
                 const Rounds rounds{tiles, blocks, 128, 4, sms};
+                const Launched launched{tiles, blocks, sms};
                 expect(rounds.divided_blocks() * sms >= rounds.tail() * blocks,
-                       "less time than the blocks take", rounds);
+                       "less time than the blocks take", launched);
                 if (rounds.tail() > 0) {
                     check(rounds);
                 }
-                expect(!rounds.divide() || rounds.tail() > 0, "no tail to divide", rounds);
+                expect(!rounds.divide() || rounds.tail() > 0, "no tail to divide", launched);
                 divided += rounds.divide();
             }
         }
     }
     const Rounds huge{131, int64_t{1} << 24, 128, 4, 132};
-    expect(!huge.divide(), "more blocks than an int counts", huge);
+    expect(!huge.divide(), "more blocks than an int counts", {huge.tiles, huge.blocks, huge.sms});
+    for (const int64_t sms : {7, 114, 132}) {
+        for (const int64_t kv_heads : {1, 2, 3, 8, 32}) {
+            for (const int64_t group : {1, 2, 3, 4, 5, 7, 8, 16, 40, 64}) {
+                for (const int64_t q_len : {1, 5, 17, 64, 100, 129, 1000}) {
+                    for (const int64_t k_len : {1, 1000, 4096, 8193}) {
+                        check_packed(kv_heads, group, q_len, k_len, sms);
+                    }
+                }
+            }
+        }
+    }
     if (divided < 1000) {
         std::printf("only %d launches are divided\n", divided);
         return 1;
