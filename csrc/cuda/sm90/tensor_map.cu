@@ -33,14 +33,14 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
 template <int rank>
 void encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes)[rank],
             const cuuint64_t (&stride_bytes)[rank - 1], const cuuint32_t (&box)[rank],
-            int swizzle_bytes, CUtensorMapL2promotion promotion, CUtensorMap& map) {
+            int swizzle_bytes, CUtensorMap& map) {
     const cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
     const auto encode_once = [&] {
         return encode_function()(
             &map, type, rank, const_cast<void*>(base), sizes, stride_bytes, box, element_strides,
             CU_TENSOR_MAP_INTERLEAVE_NONE,
             swizzle_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-            promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     };
     CUresult status = encode_once();
     if (status == CUDA_ERROR_INVALID_CONTEXT) {
@@ -104,7 +104,7 @@ bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
     const cuuint32_t box[4] = {static_cast<cuuint32_t>(view.box_dims),
                                static_cast<cuuint32_t>(view.box_rows), 1, 1};
     encode<4>(type_of(view.dtype), view.base, sizes, stride_bytes, box,
-              view.box_dims * kElementBytes, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
+              view.box_dims * kElementBytes, map);
     return true;
 }
 
@@ -123,7 +123,7 @@ bool encode_whole_rows(const TensorView& view, CUtensorMap& map) {
                                static_cast<cuuint32_t>(view.box_rows),
                                static_cast<cuuint32_t>(columns), 1, 1};
     encode<5>(type_of(view.dtype), view.base, column_sizes, column_strides, box,
-              view.box_dims * kElementBytes, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, map);
+              view.box_dims * kElementBytes, map);
     return true;
 }
 
@@ -140,7 +140,7 @@ bool encode_packed_rows(const TensorView& view, int group, int queries, CUtensor
                                static_cast<cuuint32_t>(group), static_cast<cuuint32_t>(queries), 1,
                                1};
     encode<5>(type_of(view.dtype), view.base, sizes, stride_bytes, box,
-              view.box_dims * kElementBytes, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
+              view.box_dims * kElementBytes, map);
     return true;
 }
 
@@ -158,8 +158,7 @@ void encode_byte_tensor_map(const void* base, const int64_t (&shape)[4], int box
     }
     const cuuint32_t box[4] = {static_cast<cuuint32_t>(box_columns),
                                static_cast<cuuint32_t>(box_rows), 1, 1};
-    encode<4>(CU_TENSOR_MAP_DATA_TYPE_UINT8, base, sizes, stride_bytes, box, box_columns,
-              CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
+    encode<4>(CU_TENSOR_MAP_DATA_TYPE_UINT8, base, sizes, stride_bytes, box, box_columns, map);
 }
 
 }  // namespace flashbench::cuda::sm90
