@@ -4,6 +4,7 @@ python scripts/kernel_tables.py floors results/h200.json
 python scripts/kernel_tables.py others results/h200-others.json
 python scripts/kernel_tables.py control results/h200.json results/h200-others.json
 python scripts/kernel_tables.py divisions results/tuning/h200-decode-divisions.json
+python scripts/kernel_tables.py choices results/tuning/h200-families.json
 """
 
 import json
@@ -87,16 +88,32 @@ def control(ours: Path, theirs: Path) -> None:
 def divisions(path: Path) -> None:
     """The fastest divisions of the keys of few queries, as splits of a tile in clusters of so
     many, by graph replays."""
-    print("| B, heads, key heads, queries, keys, D | SDPA us | us by splits, cluster |")
+    _fastest(path, "splits, cluster", most=4)
+
+
+def choices(path: Path) -> None:
+    """What was timed of each cell (kernels, tensor maps), fastest first, by graph replays."""
+    _fastest(path, "choice")
+
+
+def _fastest(path: Path, named: str, most: int | None = None) -> None:
+    print(f"| B, heads, key heads, queries, keys, D | SDPA us | us by {named} |")
     print("|---|---:|---|")
     for cell in json.loads(path.read_text())["cells"]:
         sizes = ("batch", "heads", "kv_heads", "q_len", "k_len", "head_dim")
         shape = ",".join(str(cell[size]) for size in sizes)
-        best = sorted(cell["us"].items(), key=lambda one: one[1])[:4]
+        mask = f" {cell['mask'].replace('_', ' ')}" if "mask" in cell else ""
+        best = sorted(cell["us"].items(), key=lambda one: one[1])[:most]
         cells = "; ".join(f"{name}: {us:.2f}" for name, us in best)
-        print(f"| {shape} | {cell['sdpa_us']:.2f} | {cells} |")
+        print(f"| {shape}{mask} | {cell['sdpa_us']:.2f} | {cells} |")
 
 
 if __name__ == "__main__":
-    commands = {"floors": floors, "others": others, "control": control, "divisions": divisions}
+    commands = {
+        "floors": floors,
+        "others": others,
+        "control": control,
+        "divisions": divisions,
+        "choices": choices,
+    }
     commands[sys.argv[1]](*map(Path, sys.argv[2:]))

@@ -28,6 +28,28 @@ inline bool is_simt(const Attention& problem, int64_t multiprocessors) {
     return problem.k_len <= (problem.head_dim <= 128 ? 64 : 32) && rows <= 2 * multiprocessors;
 }
 
+// The number of tiles of `rows` rows, each of one head.
+inline int64_t tiles_of(const Attention& problem, int64_t rows) {
+    return (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
+}
+
+// Whether tiles of 64 rows leave no SM for a second part of their keys.
+inline bool is_crowded(const Attention& problem, int64_t multiprocessors) {
+    return 2 * tiles_of(problem, 64) > multiprocessors;
+}
+
+// Whether full attention in tiles of the head dim's own divides the keys of as many tiles as packed ones.
+inline bool main_divides_as_many(const Attention& problem, int64_t packed_tiles,
+                                 int64_t multiprocessors) {
+    if (problem.causal || packed_tiles < tiles_of(problem, sm90::kPackedTileRows)) {
+        return false;
+    }
+    return problem.head_dim > 128
+               ? problem.head_dim <= 240
+               : problem.head_dim > 64 && problem.head_dim <= 112 &&
+                     (problem.k_len >= 8192 || is_crowded(problem, multiprocessors));
+}
+
 // The packed rows of the table below.
 inline bool is_packed(const Attention& problem, int64_t multiprocessors) {
     const int64_t group = problem.heads / problem.kv_heads;
@@ -37,25 +59,26 @@ inline bool is_packed(const Attention& problem, int64_t multiprocessors) {
     }
     const int64_t k_len = problem.k_len;
     const int64_t tiles = sm90::packed_tiles(problem, 1, multiprocessors).tiles;
-    if (tiles * k_len > std::numeric_limits<int>::max()) {
+    if (tiles * k_len > std::numeric_limits<int>::max() ||
+        main_divides_as_many(problem, tiles, multiprocessors)) {
         return false;
     }
     if (problem.head_dim > 128) {
         return 2 * tiles <= multiprocessors &&
                k_len >= (problem.q_len > 16 && 4 * tiles <= multiprocessors ? 512 : 4096);
     }
-    const int64_t tiles_of_one_head = (problem.q_len + 63) / 64 * problem.batch * problem.heads;
     const bool narrow = problem.head_dim <= 64;
     if (8 * tiles <= multiprocessors) {
         return k_len >= (narrow && rows <= 64 ? 16384 : 4096);
     }
+    const bool crowded = is_crowded(problem, multiprocessors);
     if (narrow) {
-        return k_len >= 8192 && 4 * tiles <= multiprocessors &&
-               2 * tiles_of_one_head > multiprocessors;
+        return k_len >= 8192 && 4 * tiles <= multiprocessors && crowded;
     }
-    const int64_t full_rows = problem.batch * problem.kv_heads * rows;
-    return k_len >= 8192 && 8 * tiles <= 5 * multiprocessors &&
-           4 * full_rows >= 3 * sm90::kPackedTileRows * tiles;
+    const int64_t used_rows = problem.batch * problem.kv_heads * rows;
+    return k_len >= (crowded ? 4096 : 5 * tiles <= multiprocessors ? 8192 : 16384) &&
+           4 * tiles <= 3 * multiprocessors &&
+           4 * used_rows >= 3 * sm90::kPackedTileRows * tiles;
 }
 
 // The decode rows of the table below.
@@ -95,8 +118,10 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     // Copies of rows that are no multiple of 32 bytes are slow, and these small tiles copy the most.
     const int64_t few_keys = problem.head_dim % 16 == 0 ? 1024 : 256;
     if (tiles(64) <= at_once) {
-        const bool few = 4 * tiles(128) <= at_once;
-        return problem.causal || !few || k_len < 8192;
+        if (problem.causal || (narrow && 4 * tiles(128) > at_once)) {
+            return true;
+        }
+        return k_len < (!narrow && is_crowded(problem, at_once) ? 4096 : 8192);
     }
     if (is_uneven(problem)) {
         return k_len <= (narrow ? few_keys : 256) ||
@@ -108,7 +133,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     }
     const bool one_round_of_main = 2 * tiles(64) > 3 * at_once && tiles(128) <= at_once;
     const bool fills_main = q_len >= 384 && q_len % 192 == 0;
-    return k_len <= 256 || 2 * tiles(64) <= 3 * at_once ||
+    return k_len <= 256 || (2 * tiles(64) <= 3 * at_once && k_len < 4096) ||
            (k_len <= few_keys && !one_round_of_main && !fills_main);
 }
 
@@ -125,8 +150,10 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //                     k_len >= 4096; 1/4 an SM, q_len > 16 and k_len >= 512
 //   9.0     <= 128  full or even, rows > 32, packed tiles: 1/8 an SM,            packed
 //                     k_len >= 4096 (16384 if head_dim <= 64 and rows <= 64)
-//   9.0   65 - 128  full or even, packed tiles: 5/8 an SM, 3/4 of their rows     packed
-//                     used, k_len >= 8192
+//   9.0   65 - 128  full or even, 3/4 of the rows of packed tiles used:          packed
+//                     tiles: 1/5 an SM and k_len >= 8192; 3/4 an SM and
+//                     k_len >= 16384, or k_len >= 4096 if tiles of 64 rows:
+//                     more than 1/2 an SM
 //   9.0      <= 64  full or even, packed tiles: 1/4 an SM, tiles of 64 rows:     packed
 //                     more than 1/2 an SM, k_len >= 8192
 //   9.0        any  full, GQA, q_len <= 16: rows <= 16;                          decode
@@ -138,11 +165,12 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //                     k_len >= 2048 if causal and even
 //   other   <= 128  full: rows <= 16 and k_len > 256                             decode
 //   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
-//   9.0     <= 128  tiles of 64 rows: 1 an SM, unless full, tiles of 128 rows:   sm90, short
-//                     1/4 an SM, and k_len >= 8192
+//   9.0     <= 128  tiles of 64 rows: 1 an SM, and causal or k_len < 8192        sm90, short
+//                     (4096 if more than 1/2 an SM and head_dim > 64), or
+//                     head_dim <= 64 and tiles of 128 rows: more than 1/4 an SM
 //   9.0      <= 64  causal: k_len <= 1024; tiles of 64 rows: 2 an SM             sm90, short
-//   9.0      <= 64  full: k_len <= 256; tiles of 64 rows: 1.5 an SM;             sm90, short
-//                     k_len <= 1024, unless 192 divides q_len >= 384
+//   9.0      <= 64  full: k_len <= 256; tiles of 64 rows: 1.5 an SM and          sm90, short
+//                     k_len < 4096; k_len <= 1024, unless 192 divides q_len >= 384
 //                     or tiles of 128 rows: 1 an SM
 //   9.0     <= 128  causal: k_len <= 256                                         sm90, short
 //   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len and             sm90, short
@@ -156,8 +184,11 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //
 // Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM". Causal: keys
 // that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
-// it counts as full too, except for divided tails, which only full calls have (the row of short tiles
-// with 1/4 an SM, which follows from measurements of full calls).
+// it counts as full too, except for the tails that the main kernel divides, which only full calls have.
+//
+// Packed tiles round head dims up to 64, 128 or 256. Full attention that does not profit from them, because
+// they are as many as tiles of 128 rows of one head, is left to the main kernel's own tiles of head dims to
+// 112 and 240 where that divides its tail.
 //
 // A Hopper GPU counts as "other" where this build has no code of sm_90a (Device::takes_sm90).
 //
@@ -177,9 +208,7 @@ inline Kernels kernels_for(const Attention& problem, bool takes_sm90, int64_t mu
     if (!sm90_takes) {
         return Kernels::sm80;
     }
-    const auto tiles = [&problem](int64_t rows) {
-        return (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
-    };
+    const auto tiles = [&problem](int64_t rows) { return tiles_of(problem, rows); };
     if (problem.head_dim <= 128) {
         if (tiles(32) <= multiprocessors && problem.k_len <= 256) {
             return Kernels::split;

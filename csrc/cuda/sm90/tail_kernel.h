@@ -22,10 +22,10 @@ constexpr int kMergeFloats = kMergeDims / 2 + 2;  // of a thread: outputs and tw
 // The most groups that share the parts of a tile: few heads have dozens, and each takes the time of a load.
 constexpr int kMergeGroups = 4;
 
-// Enough groups for four parts each. More would wait for each other longer than for their loads.
+// Enough groups for two to four parts each. More would wait for each other longer than for their loads.
 inline int merge_groups(int64_t parts, int64_t tiles) {
     int groups = 1;
-    while (groups < kMergeGroups && parts >= 8 * groups * tiles) {
+    while (groups < kMergeGroups && parts >= 4 * groups * tiles) {
         groups *= 2;
     }
     return groups;
