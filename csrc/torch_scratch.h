@@ -22,7 +22,7 @@ class TorchScratch {
         }
     }
 
-    // Null if there is no memory. Call it once.
+    // Null if there is no memory. Not to be called again after memory was returned.
     void* get(int64_t bytes) {
         if (exchange_ == nullptr || exchange_->allocate == nullptr) {
             return nullptr;

@@ -35,6 +35,9 @@ void no_scratch(const Attention& problem, const Scratch&, cudaStream_t stream) {
     forward(problem, stream);
 }
 
+struct Family;
+const Family& family_of(const Attention& problem, const Device& device, bool scratch = true);
+
 // The kernels of one family; null for a dtype that was not compiled in.
 struct Family {
     Forward fp16;
@@ -66,8 +69,16 @@ constexpr Family kSimt{FLASHBENCH_FP16(no_scratch<simt::forward_fp16>),
 constexpr Family kSm90{FLASHBENCH_FP16(sm90::forward_fp16), FLASHBENCH_BF16(sm90::forward_bf16)};
 constexpr Family kSm90Wide{FLASHBENCH_FP16(sm90::forward_wide_fp16),
                            FLASHBENCH_BF16(sm90::forward_wide_bf16)};
-constexpr Family kSm90Packed{FLASHBENCH_FP16(sm90::forward_packed_fp16),
-                             FLASHBENCH_BF16(sm90::forward_packed_bf16)};
+// Packed rows, or without scratch memory the next family of the table.
+template <bool (*forward_packed)(const Attention&, const Scratch&, cudaStream_t)>
+void packed_or_next(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    if (!forward_packed(problem, scratch, stream)) {
+        family_of(problem, device_at(current_device()), false)
+            .of(problem.dtype)(problem, scratch, stream);
+    }
+}
+constexpr Family kSm90Packed{FLASHBENCH_FP16(packed_or_next<sm90::forward_packed_fp16>),
+                             FLASHBENCH_BF16(packed_or_next<sm90::forward_packed_bf16>)};
 constexpr Family kSm90WithLse{FLASHBENCH_FP16(no_scratch<sm90::forward_with_lse_fp16>),
                               FLASHBENCH_BF16(no_scratch<sm90::forward_with_lse_bf16>)};
 constexpr Family kSm90Split{FLASHBENCH_FP16(no_scratch<sm90::forward_split_fp16>),
@@ -77,8 +88,8 @@ constexpr Family kSm90Short{FLASHBENCH_FP16(no_scratch<sm90::forward_short_fp16>
 #endif
 
 // The table of families.h. Strides do not matter, so every layout gives the same bits.
-const Family& family_of(const Attention& problem, const Device& device) {
-    switch (kernels_for(problem, device.takes_sm90, device.multiprocessors)) {
+const Family& family_of(const Attention& problem, const Device& device, bool scratch) {
+    switch (kernels_for(problem, device.takes_sm90, device.multiprocessors, scratch)) {
         case Kernels::simt:
             return kSimt;
         case Kernels::decode:

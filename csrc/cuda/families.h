@@ -33,12 +33,13 @@ inline int64_t tiles_of(const Attention& problem, int64_t rows) {
     return (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
 }
 
-// Whether tiles of 64 rows leave no SM for a second part of their keys.
+// Whether tiles of 64 rows leave no second SM for each.
 inline bool is_crowded(const Attention& problem, int64_t multiprocessors) {
     return 2 * tiles_of(problem, 64) > multiprocessors;
 }
 
-// Whether full attention in tiles of the head dim's own divides the keys of as many tiles as packed ones.
+// Whether the mask is full and the main kernel, whose tiles have the head dim's own width, divides the keys of
+// no more tiles than packed rows would have.
 inline bool main_divides_as_many(const Attention& problem, int64_t packed_tiles,
                                  int64_t multiprocessors) {
     if (problem.causal || packed_tiles < tiles_of(problem, sm90::kPackedTileRows)) {
@@ -63,9 +64,13 @@ inline bool is_packed(const Attention& problem, int64_t multiprocessors) {
         main_divides_as_many(problem, tiles, multiprocessors)) {
         return false;
     }
+    const bool few_queries = problem.q_len <= 16;
     if (problem.head_dim > 128) {
-        return 2 * tiles <= multiprocessors &&
-               k_len >= (problem.q_len > 16 && 4 * tiles <= multiprocessors ? 512 : 4096);
+        return 2 * tiles <= multiprocessors && (tiles >= 4 || !few_queries) &&
+               k_len >= (!few_queries && 4 * tiles <= multiprocessors ? 512 : 4096);
+    }
+    if (tiles < 4) {
+        return false;
     }
     const bool narrow = problem.head_dim <= 64;
     if (8 * tiles <= multiprocessors) {
@@ -93,10 +98,18 @@ inline bool is_decode(const Attention& problem, bool takes_sm90, int64_t multipr
     if (!takes_sm90) {
         return problem.head_dim <= 128 && rows <= 16 && problem.k_len > 256;
     }
-    if (!is_uneven(problem) && rows <= 64 && problem.head_dim <= 128 &&
-        8 * problem.batch * problem.kv_heads <= multiprocessors &&
-        problem.k_len >= (problem.causal ? 2048 : 8192)) {
-        return true;
+    const bool narrow = problem.head_dim <= 64;
+    if (!is_uneven(problem) && problem.q_len <= 256 && problem.head_dim <= 128 &&
+        (problem.causal || narrow)) {
+        const int64_t tiles = tiles_of(problem, 64);
+        if (8 * tiles <= multiprocessors && problem.k_len >= (!problem.causal  ? 8192
+                                                              : rows <= 64 ? 2048
+                                                                           : 4096)) {
+            return true;
+        }
+        if (problem.causal && narrow && 4 * tiles <= multiprocessors && problem.k_len >= 8192) {
+            return true;
+        }
     }
     if (group == 1) {
         const bool few = 4 * problem.batch * problem.heads <= multiprocessors;
@@ -133,11 +146,11 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     }
     const bool one_round_of_main = 2 * tiles(64) > 3 * at_once && tiles(128) <= at_once;
     const bool fills_main = q_len >= 384 && q_len % 192 == 0;
-    return k_len <= 256 || (2 * tiles(64) <= 3 * at_once && k_len < 4096) ||
+    return k_len <= 256 || (2 * tiles(64) <= 3 * at_once && (problem.causal || k_len < 4096)) ||
            (k_len <= few_keys && !one_round_of_main && !fills_main);
 }
 
-// The kernels that compute a problem, as measured on an H200 (docs/lab/cuda-kernels.md). The first
+// The kernels that compute a problem, with scratch memory or without, as measured on an H200 (docs/lab/cuda-kernels.md). The first
 // matching row wins; ";" separates alternatives. "Tiles of N rows" counts those of all heads, and
 // "an SM" is their number divided by the number of SMs. Rows are q_len times the query heads of a key
 // head (GQA), and packed tiles hold 128 of them (sm90/packed_launch.h).
@@ -146,23 +159,26 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   any        any  k_len <= 8, k_len times the queries of all heads: 32768      simt
 //   any     <= 128  k_len <= 64, queries of all heads: 2 an SM                   simt
 //   any      > 128  k_len <= 32, queries of all heads: 2 an SM                   simt
-//   9.0      > 128  full or even, rows > 32, packed tiles: 1/2 an SM and         packed
-//                     k_len >= 4096; 1/4 an SM, q_len > 16 and k_len >= 512
-//   9.0     <= 128  full or even, rows > 32, packed tiles: 1/8 an SM,            packed
-//                     k_len >= 4096 (16384 if head_dim <= 64 and rows <= 64)
-//   9.0   65 - 128  full or even, 3/4 of the rows of packed tiles used:          packed
-//                     tiles: 1/5 an SM and k_len >= 8192; 3/4 an SM and
+//   9.0      > 128  packable: packed tiles: 1/2 an SM and k_len >= 4096;         packed
+//                     q_len > 16, 1/4 an SM and k_len >= 512
+//   9.0     <= 128  packable: packed tiles: 4 to 1/8 an SM and k_len >= 4096     packed
+//                     (16384 if head_dim <= 64 and rows <= 64)
+//   9.0   65 - 128  packable, 3/4 of the rows of packed tiles used: more than    packed
+//                     1/8 to 1/5 an SM and k_len >= 8192; to 3/4 an SM and
 //                     k_len >= 16384, or k_len >= 4096 if tiles of 64 rows:
 //                     more than 1/2 an SM
-//   9.0      <= 64  full or even, packed tiles: 1/4 an SM, tiles of 64 rows:     packed
-//                     more than 1/2 an SM, k_len >= 8192
+//   9.0      <= 64  packable: packed tiles: more than 1/8 to 1/4 an SM, tiles    packed
+//                     of 64 rows: more than 1/2 an SM, k_len >= 8192
 //   9.0        any  full, GQA, q_len <= 16: rows <= 16;                          decode
 //                     rows <= 32 and k_len > 256; k_len > 1024
 //   9.0        any  full, no GQA, k_len > 512: q_len <= 8; q_len <= 32 and       decode
 //                     k_len > 2048 or heads: 1/4 an SM
 //   9.0      > 128  full, no GQA: q_len <= 8                                     decode
-//   9.0     <= 128  rows <= 64, key heads: 1/8 an SM, and k_len >= 8192, or      decode
-//                     k_len >= 2048 if causal and even
+//   9.0     <= 128  even, q_len <= 256: tiles of 64 rows: 1/8 an SM and         decode
+//                     k_len >= 4096 (2048 if rows <= 64); 1/4 an SM,
+//                     head_dim <= 64 and k_len >= 8192
+//   9.0      <= 64  full, q_len <= 256, k_len >= 8192: tiles of 64 rows:         decode
+//                     1/8 an SM
 //   other   <= 128  full: rows <= 16 and k_len > 256                             decode
 //   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
 //   9.0     <= 128  tiles of 64 rows: 1 an SM, and causal or k_len < 8192        sm90, short
@@ -186,20 +202,23 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 // that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
 // it counts as full too, except for the tails that the main kernel divides, which only full calls have.
 //
-// Packed tiles round head dims up to 64, 128 or 256. Full attention that does not profit from them, because
-// they are as many as tiles of 128 rows of one head, is left to the main kernel's own tiles of head dims to
-// 112 and 240 where that divides its tail.
+// "Packable": full or even, more than 32 rows, groups of up to 64 query heads, scratch memory; of more than
+// 128 head dims at least 4 packed tiles if q_len <= 16. Packed tiles round head dims up to 64, 128 or 256. So
+// full attention for which they are no fewer than tiles of 128 rows of one head is not packable with head dims
+// 129 to 240, nor with 65 to 112 if k_len >= 8192 or tiles of 64 rows are more than 1/2 an SM: the main kernel
+// divides its own tiles of these head dims.
 //
 // A Hopper GPU counts as "other" where this build has no code of sm_90a (Device::takes_sm90).
 //
 // The sm90, packed and decode kernels need at least one key and a positive finite scale.
-inline Kernels kernels_for(const Attention& problem, bool takes_sm90, int64_t multiprocessors) {
+inline Kernels kernels_for(const Attention& problem, bool takes_sm90, int64_t multiprocessors,
+                           bool scratch = true) {
     if (is_simt(problem, multiprocessors)) {
         return Kernels::simt;
     }
     const bool sm90_takes = takes_sm90 && problem.k_len > 0 && problem.scale > 0.0f &&
                             std::isfinite(problem.scale);
-    if (sm90_takes && is_packed(problem, multiprocessors)) {
+    if (sm90_takes && scratch && is_packed(problem, multiprocessors)) {
         return Kernels::packed;
     }
     if (is_decode(problem, takes_sm90, multiprocessors)) {

@@ -248,7 +248,7 @@ def test_sshd_killed_in_the_middle_ends_nothing(
     machine: Machine, project: Repository, sent: list[str]
 ) -> None:
     """The command waits until the machine answers again, and has all results then."""
-    (machine.home / "seconds").write_text("3")
+    (machine.home / "seconds").write_text("6")
     with started([*words(machine, sent), *COMPARE]) as home:
         until(lambda: "compare" in said(machine))
         machine.kill()

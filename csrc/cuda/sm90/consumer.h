@@ -31,7 +31,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     constexpr int kKeys = Tile::kKeys;
     constexpr int kTurnThreads = 2 * kWarpgroup;
     const Attention& problem = launch.problem;
-    const int rows_of_head = static_cast<int>(problem.q_len) * (Tile::kPacked ? launch.group : 1);
+    const int rows = rows_of_head<Tile>(launch);
     const int k_len = static_cast<int>(problem.k_len);
     const bool causal = Tile::kTakesCausal && problem.causal;
     const float scale_log2 = launch.scale_log2;
@@ -98,7 +98,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
     // one: a part without keys starts its rows as any other.
     const auto visible_blocks = [&](const Work& work) {
         const int first_row = first_row_of(work);
-        const int end_key = first_row >= rows_of_head ? 1
+        const int end_key = first_row >= rows ? 1
                             : causal ? position_of<Tile>(launch, first_row + kGroupRows - 1) + 1
                                      : k_len;
         const int end_block = (end_key + kKeys - 1) / kKeys;
@@ -144,7 +144,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             nonfinite = 0;
         }
         if (is_part(work)) {
-            if (!Tile::kPacked || first_row_of(work) < rows_of_head) {
+            if (!Tile::kPacked || first_row_of(work) < rows) {
                 store_part_values<Tile>(launch.tail, work.part, consumer, part.out);
             }
             part.reset_output();

@@ -4,11 +4,8 @@
 
 namespace flashbench::cuda::sm90 {
 
-void forward_packed_bf16(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
-    if (!forward_packed<__nv_bfloat16>(problem, scratch, stream)) {
-        problem.head_dim <= 128 ? forward_bf16(problem, scratch, stream)
-                                : forward_wide_bf16(problem, scratch, stream);
-    }
+bool forward_packed_bf16(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    return forward_packed_rows<__nv_bfloat16>(problem, scratch, stream);
 }
 
 }  // namespace flashbench::cuda::sm90

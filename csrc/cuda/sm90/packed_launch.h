@@ -64,7 +64,7 @@ bool launch_packed(const Attention& problem, const Scratch& scratch, cudaStream_
 // Head dims are rounded up to 64, 128 or 256. ptxas 13.0 spills 8 to 52 bytes, all of the producer, which has
 // 40 registers.
 template <typename T>
-bool forward_packed(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+bool forward_packed_rows(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     if (problem.head_dim <= 64) {
         return launch_packed<typename Tile<T, 64, 2, 128>::Packed>(problem, scratch, stream);
     }

@@ -18,11 +18,9 @@ struct PackedTiles {
     int64_t shares;  // blocks of threads
 };
 
-inline int64_t packed_group(const Attention& problem) { return problem.heads / problem.kv_heads; }
-
 // For up to kPackedTileRows query heads of a key head.
 inline PackedTiles packed_tiles(const Attention& problem, int keys, int64_t multiprocessors) {
-    const int64_t group = packed_group(problem);
+    const int64_t group = problem.heads / problem.kv_heads;
     const int64_t queries = std::min(kPackedTileRows / group, problem.q_len);
     const int64_t tiles =
         (problem.q_len + queries - 1) / queries * problem.batch * problem.kv_heads;

@@ -2,7 +2,7 @@
 //
 // Uses the copy engine (TMA) if the strides allow it: warp 0 issues, the other warps scan V where the
 // causal mask cuts it. Otherwise all four warps use plain loads. Both leave the same bytes: swizzled
-// boxes of kBoxDims elements per row, with zeros past the last row and dim.
+// boxes of kBoxDims elements per row, with zeros past the last row and dim (of packed rows: the last query).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -76,10 +76,11 @@ struct CopyEngine {
     __device__ __forceinline__ void query(int stage, const Work& work) const {
         if constexpr (Tile::kPacked) {
             issue_packed_copy<Tile>(shared.query(stage), launch, shared.query_full(stage), work);
-            return;
+        } else {
+            issue_copy<Tile, Tile::kRows>(shared.query(stage), &launch.query,
+                                          shared.query_full(stage), work.first_row, work.head,
+                                          work.batch);
         }
-        issue_copy<Tile, Tile::kRows>(shared.query(stage), &launch.query, shared.query_full(stage),
-                                      work.first_row, work.head, work.batch);
     }
     __device__ __forceinline__ void key(int stage, const Work& work, int block) const {
         issue_copy<Tile, Tile::kKeys>(shared.key(stage), &launch.key, shared.key_full(stage),

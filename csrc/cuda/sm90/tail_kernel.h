@@ -22,10 +22,10 @@ constexpr int kMergeFloats = kMergeDims / 2 + 2;  // of a thread: outputs and tw
 // The most groups that share the parts of a tile: few heads have dozens, and each takes the time of a load.
 constexpr int kMergeGroups = 4;
 
-// Enough groups for two to four parts each. More would wait for each other longer than for their loads.
+// Two groups from eight parts a tile on, four from sixteen. More would wait for each other longer.
 inline int merge_groups(int64_t parts, int64_t tiles) {
     int groups = 1;
-    while (groups < kMergeGroups && parts >= 4 * groups * tiles) {
+    while (groups < kMergeGroups && parts >= 8 * groups * tiles) {
         groups *= 2;
     }
     return groups;
@@ -55,7 +55,8 @@ __device__ __forceinline__ void store_part_values(const Tail& tail, int part, in
 }
 
 template <typename Tile>
-__global__ void __launch_bounds__(kMergeGroups* kWarpgroup) merge_tail(const __grid_constant__ Launch launch) {
+__global__ void __launch_bounds__(kMergeGroups * kWarpgroup)
+    merge_tail(const __grid_constant__ Launch launch) {
     using T = typename Tile::Type;
     constexpr int kQuads = Tile::kHeadDim / 8;
     constexpr int kMergeQuads = kMergeDims / 8;
@@ -65,11 +66,10 @@ __global__ void __launch_bounds__(kMergeGroups* kWarpgroup) merge_tail(const __g
     const int consumer = blockIdx.x % Tile::kConsumers;
     const int index = tail.first_tile + tile;
     const int batch_head = index / launch.tiles;
-    const auto heads = static_cast<int>(Tile::kPacked ? problem.kv_heads : problem.heads);
-    const int first_row_of_tile =
-        index % launch.tiles * (Tile::kPacked ? launch.packed_rows : Tile::kRows);
+    const int heads = tiled_heads<Tile>(launch);
+    const int first_row_of_tile = index % launch.tiles * used_rows<Tile>(launch);
     const int first_row = first_row_of_tile + consumer * kGroupRows;
-    if (first_row >= problem.q_len * (Tile::kPacked ? launch.group : 1)) {
+    if (first_row >= rows_of_head<Tile>(launch)) {
         return;
     }
     const int first_share = tail.share_of(tile * tail.blocks);
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kMergeGroups* kWarpgroup) merge_tail(const __g
     if constexpr (Tile::kPacked) {
         PackedRows<T> rows =
             packed_out_rows<T>(problem, batch, head, launch.group, launch.out_vectors);
-        rows.count = min(rows.count, first_row_of_tile + launch.packed_rows);
+        rows.count = min(rows.count, first_row_of_tile + used_rows<Tile>(launch));
         store(rows);
     } else {
         store(out_rows<T>(problem, batch, head, launch.out_vectors));

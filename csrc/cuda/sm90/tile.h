@@ -23,7 +23,7 @@ constexpr int kControlBytes = 512;
 
 // A tile of `consumers` warpgroups, 64 query rows each, by `keys` keys. K and V have
 // two buffers each. One more warpgroup fills them (the producer). head_dim: the dims that are
-// multiplied, a multiple of 16. `divided`: in launches with a divided tail (tail.h), never causal.
+// multiplied, a multiple of 16. `divided`: in launches with a divided tail (tail.h), not causal.
 // `with_lse`: also stores the log-sum-exp of each row, which costs others up to 4 % where they only ask.
 // `packed`: divided, of packed rows (../rows.h), with any mask; all tiles are of the tail.
 template <typename T, int head_dim, int consumers, int keys, bool divided = false,

@@ -50,6 +50,21 @@ __device__ __forceinline__ int first_key(const Work& work, int block) {
     return (work.first_block + block) * Tile::kKeys;
 }
 
+// Heads of a sequence whose rows are cut into tiles, the rows of each, and those that a tile uses. Packed rows
+// are those of a key head.
+template <typename Tile>
+__device__ __forceinline__ int tiled_heads(const Launch& launch) {
+    return static_cast<int>(Tile::kPacked ? launch.problem.kv_heads : launch.problem.heads);
+}
+template <typename Tile>
+__device__ __forceinline__ int rows_of_head(const Launch& launch) {
+    return static_cast<int>(launch.problem.q_len) * (Tile::kPacked ? launch.group : 1);
+}
+template <typename Tile>
+__device__ __forceinline__ int used_rows(const Launch& launch) {
+    return Tile::kPacked ? launch.packed_rows : Tile::kRows;
+}
+
 // The last key that a row of a head sees, or a packed row of a key head, if causal.
 template <typename Tile>
 __device__ __forceinline__ int position_of(const Launch& launch, int row) {
@@ -153,13 +168,12 @@ private:
     }
 
     __device__ __forceinline__ void place(Work& work, int batch_head, int tile) {
-        const Attention& problem = launch.problem;
-        const auto heads = static_cast<int>(Tile::kPacked ? problem.kv_heads : problem.heads);
+        const int heads = tiled_heads<Tile>(launch);
         work.batch = batch_head / heads;
         work.head = batch_head % heads;
         work.kv_head = Tile::kPacked ? work.head : work.head / launch.group;
-        work.first_row = tile * (Tile::kPacked ? launch.packed_rows : Tile::kRows);
-        work.first_diagonal = static_cast<int>(problem.k_len);
+        work.first_row = tile * used_rows<Tile>(launch);
+        work.first_diagonal = static_cast<int>(launch.problem.k_len);
     }
 
     __device__ __forceinline__ bool next_whole(Work& work) {
