@@ -1,6 +1,6 @@
 """How near right kernels come to the error rule, and why some are twice as far off as others.
 
-python experiments/rule_by_chance.py [PROBLEMS] [SEED]
+python experiments/error_of_late_bases.py [PROBLEMS] [SEED]
 
 A kernel is emulated on the CPU by what rounds: scores, sums and outputs in float32, exponentials
 relative to a base, probabilities and the final output in the dtype. The base follows the largest
