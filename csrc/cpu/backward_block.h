@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backward_scratch.h"
+#include "few_keys.h"
 #include "microkernel.h"
 
 namespace flashbench {
@@ -99,6 +100,7 @@ inline void level_rows_of_few_keys(const BackwardScratch<Operand>& scratch,
                                    const BackwardBlock& block, float scale) {
     constexpr int64_t stride = BackwardScratch<Operand>::score_floats, few = 16;
     static_assert(few >= lanes, "the vector of the first row is among them");
+    static_assert(few >= few_keys, "so are the rows that the forward computes without tiles");
     const Isa::Vec sign = Isa::broadcast(scale < 0.0f ? -1.0f : 1.0f);
     for (int64_t row = 0; row < block.rows; row += lanes) {
         const int64_t keys = block.visible(row + lanes - 1);

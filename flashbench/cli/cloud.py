@@ -1,6 +1,5 @@
 """`flashbench cloud`: a command of flashbench on a rented machine, or on one reached by ssh."""
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from flashbench.cli.options import dry_run_option, no_wait_option
 from flashbench.cli.parameter_types import Count, Dollars, Duration, PathType
 from flashbench.cli.settings import SettingsCommand
 from flashbench.cloud.sky import GPUS
-from flashbench.end_with_parent import end_with
+from flashbench.end_with_parent import end_with, parent_of_task
 from flashbench.errors import Exit, InvalidInputError, NotMeasuredError
 from flashbench.render.escape import printable
 
@@ -158,9 +157,9 @@ def run(context: click.Context, /, **options: Any) -> int:
         from flashbench.cli.cloud_machines import measure_on_machines
 
         return measure_on_machines(context, wanted, record, machines, options)
-    if options["part"] and (parent := os.environ.get("FLASHBENCH_TASK_OF")):
+    if options["part"] and (parent := parent_of_task()):
         # Or it would bring its part home after the next command has joined all of them.
-        end_with(int(parent))
+        end_with(parent)
     # With several machines, the line already begins with this one's name.
     say = (lambda text: tell(text.removeprefix(f"{record.ssh}: "))) if options["part"] else tell
     order = pack_order(job, record, say)

@@ -145,11 +145,10 @@ def command(context: click.Context, /, **options: Any) -> int:
 
 def _follow_parent(options: dict[str, Any]) -> None:
     """A fleet task resumes its part if there is one, and ends with its parent."""
-    from flashbench.end_with_parent import signal_when_parent_dies
+    from flashbench.end_with_parent import parent_of_task, signal_when_parent_dies
 
     # We do not start Slurm's tasks; they die with their job.
-    parent = os.environ.get("FLASHBENCH_TASK_OF", os.getppid())
-    signal_when_parent_dies(signal.SIGTERM, int(parent))
+    signal_when_parent_dies(signal.SIGTERM, parent_of_task() or os.getppid())
     if options["output"] is not None and options["output"].exists():
         options["resume"] = options["output"]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
+from flashbench.end_with_parent import TASK_OF
 from flashbench.errors import Exit, FlashbenchError
 from flashbench.fleet.merge import total_costs
 from flashbench.fleet.parts import Parts, budget_flag, over_budget, share
@@ -180,7 +181,7 @@ class _Task:
         self._slot, self._tell = slot, tell
         self.process = subprocess.Popen(
             command,
-            env={**os.environ, **slot.environment, "FLASHBENCH_TASK_OF": str(os.getpid())},
+            env={**os.environ, **slot.environment, TASK_OF: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
