@@ -16,19 +16,24 @@ from functools import partial
 from typing import Any
 
 import torch
+from msgspec.structs import astuple
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import flashbench.kernels.torch_attention as torch_attention
+from flashbench.operations.attention.shapes import Shape, parse_shape
 
 CASES = {
-    "cpu": [(1, 1, 1, 32), (1, 1, 16, 64)],
+    "cpu": ["1,1,1,32", "1,1,16,64"],
     "cuda": [
-        (1, 1, 32, 64),
-        (1, 8, 512, 64),
-        (8, 12, 197, 64),
-        (4, 16, 1024, 64),
-        (1, 8, 512, 128),
+        "1,1,32,64",
+        "1,8,512,64",
+        "8,12,197,64",
+        "4,16,1024,64",
+        "1,8,512,128",
+        "b1-h32-g8-q1-k4096-d128",
+        "b1-h16-g2-q1-k32768-d128",  # two operations, as the next one
+        "b1-h32-g8-q64-k8192-d128",
     ],
 }
 CALLS = 20
@@ -41,11 +46,12 @@ class Empty(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        ctx.others = k, v  # of the shapes of their gradients
         return torch.empty_like(q)
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return dout, dout, dout
+        return dout, *ctx.others
 
 
 def host_us(call: Callable[[], object], device: str) -> float:
@@ -62,22 +68,28 @@ def host_us(call: Callable[[], object], device: str) -> float:
     return best
 
 
-def calls_of(shape: tuple[int, ...], device: str) -> dict[str, Callable[[], object]]:
-    """The calls to compare, on bf16 tensors of (batch, heads, length, head dim)."""
-    q, k, v = (torch.randn(shape, device=device).to(torch.bfloat16) for _ in range(3))
+def calls_of(shape: Shape, device: str) -> dict[str, Callable[[], object]]:
+    """The calls to compare, on bf16 tensors."""
+    q, k, v = (
+        torch.randn(shape.batch, heads, length, shape.head_dim, device=device).to(torch.bfloat16)
+        for heads, length in (
+            (shape.heads, shape.q_len),
+            (shape.kv_heads, shape.k_len),
+            (shape.kv_heads, shape.k_len),
+        )
+    )
     out = torch.zeros_like(q)
+    gqa = shape.heads != shape.kv_heads
+    ours = partial(torch_attention.attention, enable_gqa=gqa)
+    sdpa = partial(scaled_dot_product_attention, enable_gqa=gqa)
     calls: dict[str, Callable[[], object]] = {
-        "attention": lambda: torch_attention.attention(q, k, v),
+        "attention": lambda: ours(q, k, v),
         "empty_like": lambda: torch.empty_like(q),
-        "checked": lambda: torch_attention._checked_attention(q, k, v, None, False, None, False),
-        "sdpa": lambda: scaled_dot_product_attention(q, k, v),
+        "checked": lambda: torch_attention._checked_attention(q, k, v, None, False, None, gqa),
+        "sdpa": lambda: sdpa(q, k, v),
     }
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-    ways: dict[str, Callable[..., Tensor]] = {
-        "": torch_attention.attention,
-        "sdpa ": scaled_dot_product_attention,
-        "empty ": Empty.apply,
-    }
+    ways: dict[str, Callable[..., Tensor]] = {"": ours, "sdpa ": sdpa, "empty ": Empty.apply}
     for name, attend in ways.items():
         recorded = partial(attend, *leaves)
         calls[f"{name}recorded"] = recorded
@@ -85,13 +97,18 @@ def calls_of(shape: tuple[int, ...], device: str) -> dict[str, Callable[[], obje
             torch.autograd.grad, recorded(), leaves, out, retain_graph=True
         )
     if device == "cuda":
-        batch, heads, length, head_dim = shape
         problem = (
             *(x.data_ptr() for x in (q, k, v, out)),
             0,
-            (batch, heads, heads, length, length, head_dim),
+            astuple(shape),
             *(x.stride() for x in (q, k, v, out)),
-            *(head_dim**-0.5, False, 0, 2, torch._C._cuda_getCurrentRawStream(q.device.index)),
+            *(
+                shape.head_dim**-0.5,
+                False,
+                0,
+                2,
+                torch._C._cuda_getCurrentRawStream(q.device.index),
+            ),
         )
         calls["launch"] = lambda: torch_attention._C.cuda_attention(*problem)
     return calls
@@ -102,10 +119,10 @@ def main(device: str) -> None:
     torch.set_num_threads(1)
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU, one thread"
     print(f"torch {torch.__version__}, {name}; us a call on the host")
-    for shape in CASES[device]:
-        calls = calls_of(shape, device)
+    for words in CASES[device]:
+        calls = calls_of(parse_shape(words), device)
         times = [f"{name} {host_us(call, device):.2f}" for name, call in calls.items()]
-        print(f"{','.join(map(str, shape)):>14}  {'  '.join(times)}")
+        print(f"{words:>24}  {'  '.join(times)}")
 
 
 if __name__ == "__main__":
