@@ -4,9 +4,9 @@ python experiments/call_overhead.py [cpu|cuda]     (us a call, the best of 400 l
 
 On CUDA the calls are queued behind a spinning kernel, so none waits for the GPU; each allocates its
 output. "checked" is the path of tensors that are not plain; "launch" is the extension alone, with a
-preallocated output; "recorded" is a call of tensors that require gradients, "gradients" their
-backward; "empty" is a torch.autograd.Function that allocates the output and computes nothing. On a
-CPU the calls compute, so the shape is small.
+preallocated output, but with scratch memory where a call is two operations; "recorded" is a call of
+tensors that require gradients, "gradients" their backward; "empty" is a torch.autograd.Function
+that allocates the output and computes nothing. On a CPU the calls compute, so the shape is small.
 """
 
 import sys

@@ -1,13 +1,13 @@
-"""How near right kernels come to the error rule, and why some are twice as far off as others.
+"""How close correct kernels come to the error rule's bound, and what late bases add.
 
 python experiments/error_of_late_bases.py [PROBLEMS] [SEED]
 
 A kernel is emulated on the CPU by what rounds: scores, sums and outputs in float32, exponentials
-relative to a base, probabilities and the final output in the dtype. The base follows the largest
-score of a row at every block of keys, so that its probability is exactly 1, or late, when that has
-grown by 8 powers of two, so that it is rounded too. For each shape and scale: the largest share of
-the rule's bound, and in how many of PROBLEMS a kernel's error is more than twice that of a baseline
-with blocks of 128 keys.
+relative to a base, probabilities and the final output in the dtype. The base of a row either
+follows its largest score at every block of keys, so that the largest probability is exactly 1, or
+moves late, only when that score has grown by 8 powers of two, so that the largest probability is
+rounded too. For each shape and scale: the largest share of the rule's bound, and in how many of
+PROBLEMS a kernel's error is more than twice that of a baseline with blocks of 128 keys.
 """
 
 import sys
@@ -53,6 +53,7 @@ def emulated(
 
 
 def main(count: int, seed: int) -> None:
+    torch.set_num_threads(1)
     torch.manual_seed(seed)
     for batch, heads, kv_heads, q_len, k_len, head_dim, dtype, causal in SHAPES:
         seen = torch.ones(q_len, k_len, dtype=torch.bool)

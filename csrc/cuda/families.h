@@ -33,7 +33,7 @@ inline int64_t tiles_of(const Attention& problem, int64_t rows) {
     return (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
 }
 
-// Whether tiles of 64 rows leave no second SM for each.
+// Whether there is more than one tile of 64 rows for every two SMs.
 inline bool is_crowded(const Attention& problem, int64_t multiprocessors) {
     return 2 * tiles_of(problem, 64) > multiprocessors;
 }
@@ -150,10 +150,11 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
            (k_len <= few_keys && !one_round_of_main && !fills_main);
 }
 
-// The kernels that compute a problem, with scratch memory or without, as measured on an H200 (docs/lab/cuda-kernels.md). The first
-// matching row wins; ";" separates alternatives. "Tiles of N rows" counts those of all heads, and
-// "an SM" is their number divided by the number of SMs. Rows are q_len times the query heads of a key
-// head (GQA), and packed tiles hold 128 of them (sm90/packed_launch.h).
+// The kernels that compute a problem, with scratch memory or without, as measured on an H200
+// (docs/lab/cuda-kernels.md). The first matching row wins; ";" separates alternatives. "Tiles of N rows"
+// counts those of all heads, and "an SM" is their number divided by the number of SMs; a bare number is the
+// most. Rows are q_len times the query heads of a key head (GQA), and packed tiles hold up to 128 of them,
+// those of whole queries (sm90/packed_shapes.h).
 //
 //   GPU   head dim  when                                                         family
 //   any        any  k_len <= 8, k_len times the queries of all heads: 32768      simt
@@ -161,8 +162,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   any      > 128  k_len <= 32, queries of all heads: 2 an SM                   simt
 //   9.0      > 128  packable: packed tiles: 1/2 an SM and k_len >= 4096;         packed
 //                     q_len > 16, 1/4 an SM and k_len >= 512
-//   9.0     <= 128  packable: packed tiles: 4 to 1/8 an SM and k_len >= 4096     packed
-//                     (16384 if head_dim <= 64 and rows <= 64)
+//   9.0     <= 128  packable: at least 4 packed tiles, 1/8 an SM, and            packed
+//                     k_len >= 4096 (16384 if head_dim <= 64 and rows <= 64)
 //   9.0   65 - 128  packable, 3/4 of the rows of packed tiles used: more than    packed
 //                     1/8 to 1/5 an SM and k_len >= 8192; to 3/4 an SM and
 //                     k_len >= 16384, or k_len >= 4096 if tiles of 64 rows:
@@ -174,7 +175,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   9.0        any  full, no GQA, k_len > 512: q_len <= 8; q_len <= 32 and       decode
 //                     k_len > 2048 or heads: 1/4 an SM
 //   9.0      > 128  full, no GQA: q_len <= 8                                     decode
-//   9.0     <= 128  even, q_len <= 256: tiles of 64 rows: 1/8 an SM and         decode
+//   9.0     <= 128  even, q_len <= 256: tiles of 64 rows: 1/8 an SM and          decode
 //                     k_len >= 4096 (2048 if rows <= 64); 1/4 an SM,
 //                     head_dim <= 64 and k_len >= 8192
 //   9.0      <= 64  full, q_len <= 256, k_len >= 8192: tiles of 64 rows:         decode
@@ -192,8 +193,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len and             sm90, short
 //                     q_len >= 256 or tiles of 64 rows: more than 4 an SM
 //   9.0     <= 128  else                                                         sm90
-//   9.0      > 128  tiles of 128 rows: 64; any number if q_len > 256 or          sm90
-//                     full and k_len > 512
+//   9.0      > 128  at least 64 tiles of 128 rows; any number if q_len > 256     sm90
+//                     or full and k_len > 512
 //   any        any                                                               sm80
 //
 // "Full" in the rows of decode with q_len up to 32 is any mask but a causal one at the top left.
@@ -202,11 +203,11 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 // that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
 // it counts as full too, except for the tails that the main kernel divides, which only full calls have.
 //
-// "Packable": full or even, more than 32 rows, groups of up to 64 query heads, scratch memory; of more than
-// 128 head dims at least 4 packed tiles if q_len <= 16. Packed tiles round head dims up to 64, 128 or 256. So
-// full attention for which they are no fewer than tiles of 128 rows of one head is not packable with head dims
-// 129 to 240, nor with 65 to 112 if k_len >= 8192 or tiles of 64 rows are more than 1/2 an SM: the main kernel
-// divides its own tiles of these head dims.
+// "Packable": full or even, more than 32 rows, groups of up to 64 query heads, scratch memory, packed tiles
+// times k_len below 2^31; of more than 128 head dims at least 4 packed tiles if q_len <= 16. Packed tiles round
+// head dims up to 64, 128 or 256. So attention without a mask for which they are no fewer than tiles of 128
+// rows of one head is not packable with head dims 129 to 240, nor with 65 to 112 if k_len >= 8192 or tiles of
+// 64 rows are more than 1/2 an SM: the main kernel divides its own tiles of these head dims.
 //
 // A Hopper GPU counts as "other" where this build has no code of sm_90a (Device::takes_sm90).
 //

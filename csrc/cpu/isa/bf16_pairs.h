@@ -22,7 +22,8 @@ struct Bf16PairsBase {
     static Isa::Vec load(const Bf16* from, int64_t stride, int64_t count) {
         if (stride == 1) {
             if (count >= 2 * lanes) return _mm512_loadu_ps(from);
-            return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16((1u << count) - 1, from));
+            const unsigned elements = static_cast<unsigned>(count);  // as in avx512_vectors.h
+            return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16((1u << elements) - 1, from));
         }
         Bf16 gathered[2 * lanes] = {};
         for (int64_t i = 0; i < count && i < 2 * lanes; ++i) gathered[i] = from[i * stride];

@@ -28,9 +28,8 @@ template <typename Tile>
 bool launch_packed(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     const PackedTiles packed =
         packed_tiles(problem, Tile::kKeys, device_at(current_device()).multiprocessors);
-    const int64_t parts = packed.shares + packed.tiles;
-    const int64_t values = parts * Tile::kRows * Tile::kHeadDim / 4;
-    const int64_t statistics = parts * Tile::kConsumers * kWarpgroup;
+    const int64_t values = packed.parts() * Tile::kRows * Tile::kHeadDim / 4;
+    const int64_t statistics = packed.parts() * Tile::kConsumers * kWarpgroup;
     auto* memory = static_cast<float4*>(scratch((values + statistics) * sizeof(float4)));
     if (memory == nullptr) {
         return false;

@@ -16,6 +16,8 @@ struct PackedTiles {
     int64_t tiles;   // of all key heads
     int64_t blocks;  // of keys, in a tile
     int64_t shares;  // blocks of threads
+
+    int64_t parts() const { return shares + tiles; }  // places in scratch memory (tail.h)
 };
 
 // For up to kPackedTileRows query heads of a key head.
@@ -26,7 +28,7 @@ inline PackedTiles packed_tiles(const Attention& problem, int keys, int64_t mult
         (problem.q_len + queries - 1) / queries * problem.batch * problem.kv_heads;
     const int64_t blocks = (problem.k_len + keys - 1) / keys;
     // With as many shares for every tile, those that read the same keys do so at the same time, and memory
-    // is read once. Not if that leaves a tenth of the SMs without work.
+    // is read once. Not if that leaves more than a tenth of the SMs without work.
     const int64_t each = std::max<int64_t>(multiprocessors / tiles, 1) * tiles;
     const int64_t shares = 10 * each >= 9 * multiprocessors ? each : multiprocessors;
     return {queries * group, tiles, blocks, std::min(shares, tiles * blocks)};

@@ -50,7 +50,7 @@ __device__ __forceinline__ int first_key(const Work& work, int block) {
     return (work.first_block + block) * Tile::kKeys;
 }
 
-// Heads of a sequence whose rows are cut into tiles, the rows of each, and those that a tile uses. Packed rows
+// Heads of one problem of the batch whose rows are cut into tiles, the rows of each, and those that a tile uses. Packed rows
 // are those of a key head.
 template <typename Tile>
 __device__ __forceinline__ int tiled_heads(const Launch& launch) {

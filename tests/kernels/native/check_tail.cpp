@@ -1,6 +1,6 @@
 // Divides the last tiles of a launch, or all packed ones, among SMs as the Hopper kernels and their merge
 // do: exits with 1 and a line about the first launch whose parts leave out a block of keys, overlap or share
-// a place.
+// a place, or whose packed rows do not fit their tiles.
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -89,7 +89,7 @@ void check_packed(int64_t kv_heads, int64_t group, int64_t q_len, int64_t k_len,
            "SMs without work", launched);
     check({0, static_cast<int>(packed.tiles), static_cast<int>(packed.blocks),
            static_cast<int>(packed.shares), nullptr, nullptr},
-          packed.shares + packed.tiles, launched);
+          packed.parts(), launched);
 }
 
 }  // namespace
