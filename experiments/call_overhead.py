@@ -102,13 +102,9 @@ def calls_of(shape: Shape, device: str) -> dict[str, Callable[[], object]]:
             0,
             astuple(shape),
             *(x.stride() for x in (q, k, v, out)),
-            *(
-                shape.head_dim**-0.5,
-                False,
-                0,
-                2,
-                torch._C._cuda_getCurrentRawStream(q.device.index),
-            ),
+            shape.head_dim**-0.5,
+            *(False, 0, 2),
+            torch._C._cuda_getCurrentRawStream(q.device.index),
         )
         calls["launch"] = lambda: torch_attention._C.cuda_attention(*problem)
     return calls

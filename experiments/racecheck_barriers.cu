@@ -10,7 +10,7 @@
 //   MODE even      all groups take as many                0 errors
 //   MODE repeated  uneven, then a barrier of the cluster  0 errors
 //
-// (H100; counted with these kernels before `expected` was added.)
+// (H200; the error stands for 28 hazards.)
 //
 //   nvcc -arch=sm_90a -O3 -lineinfo experiments/racecheck_barriers.cu -o build/racecheck_barriers
 //   compute-sanitizer --tool racecheck build/racecheck_barriers MODE

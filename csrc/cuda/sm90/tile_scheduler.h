@@ -50,8 +50,8 @@ __device__ __forceinline__ int first_key(const Work& work, int block) {
     return (work.first_block + block) * Tile::kKeys;
 }
 
-// Heads of one problem of the batch whose rows are cut into tiles, the rows of each, and those that a tile uses. Packed rows
-// are those of a key head.
+// Heads of one problem of the batch whose rows are cut into tiles, the rows of each, and those that a tile
+// uses. Packed rows are those of a key head.
 template <typename Tile>
 __device__ __forceinline__ int tiled_heads(const Launch& launch) {
     return static_cast<int>(Tile::kPacked ? launch.problem.kv_heads : launch.problem.heads);

@@ -27,37 +27,37 @@ void expect(bool holds, const char* what, const Launched& launched) {
     }
 }
 
-void check(const Tail& tail, int64_t parts, const Launched& rounds) {
-    expect(tail.shares <= rounds.sms, "more shares than SMs", rounds);
+void check(const Tail& tail, int64_t parts, const Launched& launched) {
+    expect(tail.shares <= launched.sms, "more shares than SMs", launched);
     // What the shares hold, as the scheduler walks over them.
     const int all = tail.tiles * tail.blocks;
     std::set<int> places;
     int next = 0;
     for (int share = 0; share < tail.shares; ++share) {
-        expect(tail.first_block(share) == next, "a gap between shares", rounds);
-        expect(tail.first_block(share + 1) > next, "an empty share", rounds);
+        expect(tail.first_block(share) == next, "a gap between shares", launched);
+        expect(tail.first_block(share + 1) > next, "an empty share", launched);
         expect(tail.first_block(share + 1) - next <= (all + tail.shares - 1) / tail.shares,
-               "a share above the others", rounds);
+               "a share above the others", launched);
         while (next < tail.first_block(share + 1)) {
             const int tile = next / tail.blocks;
             const int part = Tail::part(share, tile);
-            expect(part < parts, "a part past the memory", rounds);
-            expect(places.insert(part).second, "two parts in one place", rounds);
+            expect(part < parts, "a part past the memory", launched);
+            expect(places.insert(part).second, "two parts in one place", launched);
             for (const int end = (tile + 1) * tail.blocks;
                  next < end && next < tail.first_block(share + 1); ++next) {
-                expect(tail.share_of(next) == share, "a block in another share", rounds);
+                expect(tail.share_of(next) == share, "a block in another share", launched);
             }
         }
     }
-    expect(next == all, "blocks left out", rounds);
+    expect(next == all, "blocks left out", launched);
     // Every part that the merge of a tile reads was written.
     for (int tile = 0; tile < tail.tiles; ++tile) {
         const int last = tail.share_of((tile + 1) * tail.blocks - 1);
         for (int share = tail.share_of(tile * tail.blocks); share <= last; ++share) {
-            expect(places.erase(Tail::part(share, tile)) == 1, "a part that nobody wrote", rounds);
+            expect(places.erase(Tail::part(share, tile)) == 1, "a part that nobody wrote", launched);
         }
     }
-    expect(places.empty(), "a part that nobody reads", rounds);
+    expect(places.empty(), "a part that nobody reads", launched);
 }
 
 void check(const Rounds& rounds) {
