@@ -131,10 +131,14 @@ def _check_after_change(
         raise WrongError("returns the same memory again while its earlier output is still held")
     if problem.check(seen, problem.sign).correct:
         return
-    if on_gpu and problem.check(call(), problem.sign).correct:
-        raise WrongError(
-            "correct only after a synchronization: its work is not ordered on the current stream"
-        )
+    if on_gpu:
+        again = call()
+        synchronize()
+        if problem.check(again, problem.sign).correct:
+            raise WrongError(
+                "correct only after a synchronization: "
+                "its work is not ordered on the current stream"
+            )
     if all(map(torch.equal, problem.parts(second), problem.parts(first))):
         raise WrongError(
             "returned its earlier output again after the inputs changed in place: cached"

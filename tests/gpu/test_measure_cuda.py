@@ -155,6 +155,7 @@ def test_work_on_a_side_stream_is_found() -> None:
 
     def unordered(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
         with torch.cuda.stream(side):
+            torch.cuda._sleep(2_000_000)  # late by a millisecond, as on a busy GPU
             return sdpa(q, k, v, **keywords)
 
     def joined(q: Tensor, k: Tensor, v: Tensor, **keywords: bool) -> Tensor:
