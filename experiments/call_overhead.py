@@ -1,6 +1,6 @@
 """Host time of a call: flashbench.attention, its parts, and SDPA.
 
-python experiments/call_overhead.py [cpu|cuda]     (us a call, the best of 400 loops over 20 calls)
+python experiments/call_overhead.py [cpu|cuda]     (us a call, the best of 100 loops over 20 calls)
 
 On CUDA the calls are queued behind a spinning kernel, so none waits for the GPU; each allocates its
 output. "checked" is the path of tensors that are not plain; "launch" is the extension alone, with a
@@ -37,7 +37,7 @@ CASES = {
     ],
 }
 CALLS = 20
-LOOPS = 400
+LOOPS = 100
 SPIN_CYCLES = 10_000_000  # longer than one loop of calls
 
 
