@@ -24,10 +24,7 @@
 //        128  full, k_len 65 to 112, 129 to 224 112          1        1        146          72 KB
 //        128  else                               64          1        1        134          48 KB
 //
-// Measured on an H200, bf16, full / causal, CUDA-graph replays, SDPA's (cuDNN's) time over ours:
-// 1,8,512,64 1.73 / 1.78, 8,12,197,64 1.68 / 1.61, 16,16,256,64 1.15 / 1.23,
-// 8,12,1024,64 1.05 / 1.24, 16,16,577,64 1.24 / 1.18, 2,10,4096 x 77,64 1.34 / 1.52,
-// 1,1,4096,64 2.47 / 2.58, 1,8,512,128 1.63 / 1.79, 8,12,197,128 1.42 / 1.36.
+// Measured: results/h200.json and h200-models.json, the cells of up to 1024 queries or few keys.
 #pragma once
 
 #include <cstdint>
