@@ -114,7 +114,7 @@ inline void attend_few_keys(const Scratch<Fp32>& scratch, const Attention& probl
         FewScores scores;
         for (int64_t key = 0; key < keys; ++key) {
             // With the sides exchanged: one key is the query, rows of Q are the keys.
-            score_keys<true>(scratch.keys + key * stride, dims, queries, rows, scores[key]);
+            score_keys<true, false>(scratch.keys + key * stride, dims, queries, rows, scores[key]);
         }
         const FewStates states = softmax_of_few(scores, keys, rows, sees + row, log2_scale);
         write_few(problem, scores, states.sums, scratch.values, stride, rows, sees + row, cursor);

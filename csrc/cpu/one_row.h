@@ -5,6 +5,8 @@
 // them by, or adds them to, stays in registers.
 #pragma once
 
+#include <cstdint>
+
 #include "scratch.h"
 
 namespace flashbench {
@@ -52,11 +54,27 @@ inline Isa::Vec load_dims(const Element* from, int64_t stride, int i, int64_t re
     }
 }
 
+// Prefetches vector i of a pass, once a line, over the row eight further on into the first-level cache: the
+// hardware follows a stream of rows only within a page. More rows would push each other out where their
+// strides are powers of two. Behind the last row that may be any memory: a prefetch does not fault.
+template <class Element>
+inline void fetch_ahead(const Element* from, int64_t stride, int i) {
+    constexpr int64_t rows_ahead = 8;
+    constexpr int64_t line_bytes = 64;
+    constexpr int64_t vector_bytes = lanes * static_cast<int64_t>(sizeof(Element));
+    if (i * vector_bytes % line_bytes == 0) {
+        const auto bytes = static_cast<uintptr_t>(rows_ahead * stride) * sizeof(Element);
+        const auto at = reinterpret_cast<uintptr_t>(from + i * lanes) + bytes;
+        __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 3);
+    }
+}
+
 // In four lanes one chain of sums would be long enough for its rounding to show in the result.
 constexpr int chains = lanes <= 4 ? 2 : 1;
 
-// Up to `lanes` scores of keys. Vectors of the head dim go to the chains in turn.
-template <bool contiguous, class Element>
+// Up to `lanes` scores of keys, and with `fetches` those after them on the way. Vectors of the head dim go
+// to the chains in turn.
+template <bool contiguous, bool fetches, class Element>
 inline void score_keys(const float* query, int64_t dims, const Rows<Element>& keys, int64_t count,
                        float* scores) {
     constexpr int most = contiguous ? most_vectors : 1;
@@ -78,6 +96,7 @@ inline void score_keys(const float* query, int64_t dims, const Rows<Element>& ke
 #pragma GCC unroll 16
             for (int i = 0; i < vectors; ++i) {
                 const Isa::Vec x = load_dims<contiguous, vectors>(k, dim_stride, i, rest);
+                if constexpr (fetches) fetch_ahead(k, stride, i);
                 sum[i % chains] = Isa::fma(q[i], x, sum[i % chains]);
             }
             for (int i = 0; i < chains; ++i) sums[(turn + i) % chains][key] = sum[i];
@@ -107,6 +126,7 @@ inline void add_values_of_row(const float* weights, int64_t dims, const Rows<Ele
 #pragma GCC unroll 16
             for (int i = 0; i < vectors; ++i) {
                 const Isa::Vec x = load_dims<contiguous, vectors>(v, dim_stride, i, rest);
+                if constexpr (contiguous) fetch_ahead(v, stride, i);
                 sums[i] = Isa::fma(weight, x, sums[i]);
             }
         }
@@ -125,8 +145,8 @@ inline void attend_one_row_as(const Scratch<Fp32>& scratch, int64_t dims, float 
     for (int64_t key = 0; key < visible; key += lanes) {
         const int64_t left = visible - key;
         const Rows<Element> from{keys.first + key * keys.stride, keys.stride, keys.dim_stride};
-        score_keys<contiguous>(scratch.queries, dims, from, left < lanes ? left : lanes,
-                               scratch.scores + key);
+        score_keys<contiguous, contiguous>(scratch.queries, dims, from,
+                                           left < lanes ? left : lanes, scratch.scores + key);
     }
     float rescale[lanes];
     online_softmax<Fp32>(scratch.scores, scratch.score_stride, 1, &visible, 0, log2_scale,
