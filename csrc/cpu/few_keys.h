@@ -113,7 +113,8 @@ inline void attend_few_keys(const Scratch<Fp32>& scratch, const Attention& probl
                                   scratch.query_stride, 1};
         FewScores scores;
         for (int64_t key = 0; key < keys; ++key) {
-            // With the sides exchanged: one key is the query, rows of Q are the keys.
+            // With the sides exchanged: one key is the query, rows of Q are the keys. They are read again
+            // for each key, so fetching the next ones gains nothing.
             score_keys<true, false>(scratch.keys + key * stride, dims, queries, rows, scores[key]);
         }
         const FewStates states = softmax_of_few(scores, keys, rows, sees + row, log2_scale);

@@ -5,8 +5,7 @@
 // them by, or adds them to, stays in registers.
 #pragma once
 
-#include <cstdint>
-
+#include "prefetch.h"
 #include "scratch.h"
 
 namespace flashbench {
@@ -51,21 +50,6 @@ inline Isa::Vec load_dims(const Element* from, int64_t stride, int i, int64_t re
         return load_strided(from + i * lanes * stride, stride, i + 1 < vectors ? lanes : rest);
     } else {
         return i + 1 < vectors ? Isa::load(from + i * lanes) : load_first(from + i * lanes, rest);
-    }
-}
-
-// Prefetches vector i of a pass, once a line, over the row eight further on into the first-level cache: the
-// hardware follows a stream of rows only within a page. More rows would push each other out where their
-// strides are powers of two. Behind the last row that may be any memory: a prefetch does not fault.
-template <class Element>
-inline void fetch_ahead(const Element* from, int64_t stride, int i) {
-    constexpr int64_t rows_ahead = 8;
-    constexpr int64_t line_bytes = 64;
-    constexpr int64_t vector_bytes = lanes * static_cast<int64_t>(sizeof(Element));
-    if (i * vector_bytes % line_bytes == 0) {
-        const auto bytes = static_cast<uintptr_t>(rows_ahead * stride) * sizeof(Element);
-        const auto at = reinterpret_cast<uintptr_t>(from + i * lanes) + bytes;
-        __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 3);
     }
 }
 

@@ -1,12 +1,17 @@
-// Software prefetch: brings rows of the next block or task into the second-level cache during the
-// current one, because packing reads them in an order that the hardware does not predict.
+// Software prefetch. Rows of the next block or task come into the second-level cache during the current
+// one, because packing reads them in an order that the hardware does not predict; those of a single query
+// into the first, because the hardware follows a stream only within a page.
 #pragma once
+
+#include <cstdint>
 
 #include "rows.h"
 
 namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
+
+constexpr int64_t line_bytes = 64;
 
 class Prefetcher {
   public:
@@ -36,8 +41,6 @@ class Prefetcher {
     }
 
   private:
-    static constexpr int64_t line_bytes = 64;
-
     struct Run {
         const char* first;
         int64_t stride;  // bytes
@@ -49,6 +52,20 @@ class Prefetcher {
     int64_t at_ = 0;
     int64_t rows_ = 0;
 };
+
+// Prefetches vector i of a row that is read in order, once a line, over the row eight further on. More rows
+// would push each other out where their strides are powers of two. Behind the last row that may be any
+// memory: a prefetch does not fault.
+template <class Element>
+inline void fetch_ahead(const Element* row, int64_t stride, int i) {
+    constexpr int64_t rows_ahead = 8;
+    constexpr int64_t vector_bytes = lanes * static_cast<int64_t>(sizeof(Element));
+    if (i * vector_bytes % line_bytes == 0) {
+        const auto bytes = static_cast<uintptr_t>(rows_ahead * stride) * sizeof(Element);
+        const auto at = reinterpret_cast<uintptr_t>(row + i * lanes) + bytes;
+        __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 3);
+    }
+}
 
 // The rows needed from `key` on: the next block's, or the first ones of the task `next`.
 template <class Element>

@@ -1,6 +1,7 @@
 // Compares the choice of kernels and tiles with what was measured on an H200 (132 SMs, bf16, graph
-// replays, microseconds; docs/lab/cuda-kernels.md, "Short sequences, few queries and late bases" and "Packed rows"): exits
-// with 1 and a line about each cell where the chosen one takes more than 5 % longer than the best.
+// replays, microseconds; docs/lab/cuda-kernels.md, "Short sequences, few queries and late bases" and
+// "Packed rows"): exits with 1 and a line about each cell where the chosen one takes more than 5 %
+// longer than the best.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -217,7 +218,8 @@ Attention problem_of(const Cell& cell) {
 }
 
 double main_time(const Attention& problem, int rows) {
-    const sm90::Rounds rounds{tiles_of(problem, rows), (problem.k_len + 127) / 128, 128, rows == 192 ? 0 : 4, kSms};
+    const sm90::Rounds rounds{tiles_of(problem, rows), (problem.k_len + 127) / 128, 128,
+                              rows == 192 ? 0 : 4, kSms};
     return sm90::predicted_time(problem, rounds, rows,
                                 rows == 192 ? sm90::kCost64x192 : sm90::kCost64x128);
 }
