@@ -69,7 +69,7 @@ bool describe(const TensorView& view, const int64_t (&counts)[others],
         sizes[i + 1] = static_cast<cuuint64_t>(counts[i]);
         // The stride of a dimension with one element is meaningless.
         const int64_t stride = counts[i] == 1 ? kChunkElements : strides[i];
-        if (stride <= 0 || stride % kChunkElements != 0) {
+        if (stride < 0 || stride % kChunkElements != 0) {
             return false;
         }
         stride_bytes[i] = static_cast<cuuint64_t>(stride) * kElementBytes;

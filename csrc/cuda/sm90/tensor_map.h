@@ -25,7 +25,7 @@ struct TensorView {
 };
 
 // False if TMA does not support the strides: a head vector that is not contiguous, an address or stride
-// that is no multiple of 16 bytes, a zero or negative stride. Throws std::runtime_error if the driver
+// that is no multiple of 16 bytes, a negative stride. Throws std::runtime_error if the driver
 // refuses for another reason.
 bool encode_tensor_map(const TensorView& view, CUtensorMap& map);
 
