@@ -59,8 +59,7 @@ struct Family {
 #define FLASHBENCH_BF16(name) nullptr
 #endif
 
-constexpr Family kSm80{FLASHBENCH_FP16(no_scratch<sm80::forward_fp16>),
-                       FLASHBENCH_BF16(no_scratch<sm80::forward_bf16>)};
+constexpr Family kSm80{FLASHBENCH_FP16(sm80::forward_fp16), FLASHBENCH_BF16(sm80::forward_bf16)};
 constexpr Family kDecode{FLASHBENCH_FP16(decode::forward_fp16),
                          FLASHBENCH_BF16(decode::forward_bf16)};
 constexpr Family kSimt{FLASHBENCH_FP16(no_scratch<simt::forward_fp16>),

@@ -4,8 +4,8 @@
 
 namespace flashbench::cuda::sm80 {
 
-void forward_bf16(const Attention& problem, cudaStream_t stream) {
-    forward_any<__nv_bfloat16>(problem, stream);
+void forward_bf16(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    forward_any<__nv_bfloat16>(problem, scratch, stream);
 }
 
 }  // namespace flashbench::cuda::sm80

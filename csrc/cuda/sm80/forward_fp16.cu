@@ -4,8 +4,8 @@
 
 namespace flashbench::cuda::sm80 {
 
-void forward_fp16(const Attention& problem, cudaStream_t stream) {
-    forward_any<__half>(problem, stream);
+void forward_fp16(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    forward_any<__half>(problem, scratch, stream);
 }
 
 }  // namespace flashbench::cuda::sm80

@@ -6,8 +6,9 @@
 // accumulators of Q K^T, as probabilities, are the operands of P V without a copy. With one buffer each
 // for K and V, V is prefetched during Q K^T and the next K during softmax and P V; with two, both are
 // prefetched a whole tile ahead. For few tiles, the warps of a block also divide the keys of each tile
-// and merge their parts at the end. launch.h lists the tiles with their registers and shared memory;
-// docs/lab/cuda-kernels.md has the gain of each step.
+// and merge their parts at the end; where SMs would still wait, blocks divide a tile's keys ("splits") and
+// merge_kernel.h adds up what they leave in a workspace. launch.h lists the tiles with their registers and
+// shared memory; docs/lab/cuda-kernels.md has the gain of each step.
 //
 // NaN and infinity: keys past the end are zeros in shared memory and -inf in the scores, so they never
 // count. But a diagonal tile contains causally masked keys, and 0 * NaN would let their V into rows
@@ -34,9 +35,15 @@ struct Launch {
     Attention problem;
     int tiles;
     InVectors in_vectors;  // as in Rows
+    // The blocks that divide the keys of a tile, and what each leaves of every row of all heads: values, base
+    // and sum, those of the first split before those of the second.
+    int splits;
+    float* partial_values;
+    float2* partial_statistics;
 };
 
-template <typename Tile>
+// `split`: a grid of several rows, one for each split.
+template <typename Tile, bool split>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     forward(const __grid_constant__ Launch launch) {
     using T = typename Tile::Type;
@@ -69,7 +76,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
     const int first_row = tile * Tile::kRows;
     const int end_row = min(first_row + Tile::kRows, q_len);
-    const int end_key = causal ? min(k_len, end_row + causal_offset) : k_len;
+    int first_tile_key = 0;
+    int end_key = causal ? min(k_len, end_row + causal_offset) : k_len;
+    if constexpr (split) {
+        const int key_tiles = (end_key + Tile::kKeys - 1) / Tile::kKeys;
+        const auto first_of = [&](unsigned i) {
+            return static_cast<int>(i * key_tiles / launch.splits) * Tile::kKeys;
+        };
+        first_tile_key = first_of(blockIdx.y);
+        end_key = min(end_key, first_of(blockIdx.y + 1));
+    }
     const int first_position = first_row + causal_offset;
     // The shuffle makes it provably warp-uniform.
     const int warp = __shfl_sync(0xffffffffu, threadIdx.x / kWarpSize, 0);
@@ -116,7 +132,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
     constexpr int kMostQueryThreads = Tile::kRows * Swizzle<kHeadDim>::kGroup;
     constexpr int kQueryThreads = kThreads < kMostQueryThreads ? kThreads : kMostQueryThreads;
-    if (end_key > 0) {
+    if (end_key > first_tile_key) {
         if (threadIdx.x < kQueryThreads) {
             load_tile<kHeadDim, Tile::kRows, kQueryThreads>(shared_query, query, first_row,
                                                             threadIdx.x);
@@ -125,9 +141,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
                 negate_copied<kHeadDim, Tile::kRows, kQueryThreads>(shared_query, threadIdx.x);
             }
         }
-        load_keys(shared_key, key, 0);
+        load_keys(shared_key, key, first_tile_key);
         if constexpr (Tile::kStages == 2) {
-            load_keys(shared_value, value, 0);
+            load_keys(shared_value, value, first_tile_key);
         }
     }
     if constexpr (Tile::kQueryInRegisters) {
@@ -137,7 +153,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     }
 
     uint32_t stage = 0;  // the offset of its buffers
-    for (int first_key = 0; first_key < end_key; first_key += Tile::kKeys) {
+    for (int first_key = first_tile_key; first_key < end_key; first_key += Tile::kKeys) {
         const int next_key = first_key + Tile::kKeys;
         const int warp_key = first_key + group_key;
         const bool active = warp_first_row < q_len && warp_key < end_key &&
@@ -208,7 +224,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
         __syncthreads();  // the output goes where the parts were
     }
 
-    if (group == 0 && warp_first_row < q_len) {
+    if (group != 0 || warp_first_row >= q_len) {
+        return;
+    }
+    if constexpr (split) {
+        const int64_t first = (static_cast<int64_t>(blockIdx.y) * problem.batch * heads + batch_head) *
+                              problem.q_len;
+        part.store_part(launch.partial_values + first * kHeadDim, launch.partial_statistics + first,
+                        warp_first_row, q_len);
+    } else {
         const auto out = out_rows<T>(problem, batch, head, launch.in_vectors.out);
         part.finish(out, warp_first_row, end_key == 0);
         if (problem.lse != nullptr) {
