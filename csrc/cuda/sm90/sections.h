@@ -5,8 +5,17 @@
 #include <cstdint>
 
 #include "../../attention.h"
+#include "../constants.h"
 
 namespace flashbench::cuda::sm90 {
+
+// The parts of K and V of which each fits in L2 beside what else is there: of an H200's 60 MB it may take 28, of an
+// H100's 50 MB 23.
+inline int64_t parts_for_l2(const Attention& problem, int64_t l2_bytes) {
+    const int64_t bytes = 2 * problem.batch * problem.kv_heads * problem.k_len *
+                          problem.head_dim * kElementBytes;
+    return std::max<int64_t>(1, (15 * bytes + 7 * l2_bytes - 1) / (7 * l2_bytes));
+}
 
 // The fewest key heads of a section: few enough for several blocks to share each one's keys.
 constexpr int64_t kMinSectionHeads = 12;
@@ -39,13 +48,21 @@ inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks, int64_
     return time;
 }
 
-// Query heads of a section; all of them, if they are few or short.
-inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks) {
+// Query heads of a section; all of them, if they are few. Heads of few tiles are cut into sections of two rounds
+// unless all K and V stay in L2 anyway.
+inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks,
+                                int64_t l2_bytes) {
     const int64_t all = problem.batch * problem.heads;
     const int64_t group = problem.heads / problem.kv_heads;
     constexpr int64_t kFewestTiles = 8;
-    if (!problem.causal || tiles < kFewestTiles || all <= kMinSectionHeads * group) {
+    if (!problem.causal || all <= kMinSectionHeads * group) {
         return all;
+    }
+    if (tiles < kFewestTiles) {
+        const int64_t two_rounds = 2 * blocks / tiles / group * group;
+        return tiles == 1 || two_rounds == 0 || parts_for_l2(problem, l2_bytes) == 1
+                   ? all
+                   : std::min(all, two_rounds);
     }
     const int64_t seen_by_all = problem.causal_offset * tiles / problem.q_len;
     const auto time_with = [&](int64_t heads) {

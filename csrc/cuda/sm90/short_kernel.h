@@ -22,7 +22,7 @@
 // adds them at the end to the rows that do see them. A row whose scores are all -inf gives NaN, as a
 // softmax does.
 //
-// Strides that TMA does not support (not 16-byte aligned, zero, negative, or head vectors that are not
+// Strides that TMA does not support (not 16-byte aligned, negative, or head vectors that are not
 // contiguous) are read by plain loads of all threads into the same places: slower, with the same bits.
 //
 // What each step gained on an H200, bf16, full, in us: 8,12,197,64 and 1,8,512,64 (SDPA: 11.3, 9.2;
@@ -64,9 +64,11 @@ struct ShortLaunch {
     int k_len;
     unsigned heads;
     unsigned heads_a_kv_head;
+    unsigned batch_heads;
     int tiles;         // of one head
-    // Whether a row of the grid is one tile of all heads, instead of all tiles of one head.
-    bool heads_first;
+    // Heads of which the first tiles come before all second ones: a row of the grid is one tile of each, and a
+    // layer has all their tiles. 1: a row of the grid is all tiles of a head.
+    unsigned section;
     bool tensor_maps;  // else plain loads
     InVectors in_vectors;  // as in Rows
 };
@@ -118,8 +120,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 
     const unsigned column = blockIdx.x / Tile::kCluster;
     const int rank = static_cast<int>(blockIdx.x % Tile::kCluster);
-    const unsigned batch_head = launch.heads_first ? column : blockIdx.y;
-    const int tile = static_cast<int>(launch.heads_first ? blockIdx.y : column);
+    const bool alone = launch.section == 1;
+    const unsigned batch_head = alone ? blockIdx.y : blockIdx.z * launch.section + column;
+    const int tile = static_cast<int>(alone ? column : blockIdx.y);
+    if (batch_head >= launch.batch_heads) {  // the last section is smaller; true for whole clusters
+        return;
+    }
     const int batch = static_cast<int>(batch_head / launch.heads);
     const unsigned head = batch_head % launch.heads;
     const int kv_head =

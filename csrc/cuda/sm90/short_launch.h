@@ -10,20 +10,13 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../device.h"
-#include "../families.h"
 #include "../rows.h"
 #include "short_kernel.h"
+#include "short_section.h"
 #include "short_shapes.h"
 #include "tensor_map.h"
 
 namespace flashbench::cuda::sm90 {
-
-// If causal and while all K and V fit in L2, the tiles of one head need not run together, and short and
-// long ones mix better. L2 holds other data too: of an H200's 60 MB they may take 28, of an H100's 50 MB 23;
-// there 25 MB gain nothing, and with a cold L2 take a fifth longer.
-inline bool keys_and_values_fit(int64_t bytes, int64_t l2_bytes) {
-    return 15 * bytes <= 7 * l2_bytes;
-}
 
 template <typename Tile>
 void launch_short(const Attention& problem, cudaStream_t stream) {
@@ -31,15 +24,12 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
     const int64_t batch_heads = problem.batch * problem.heads;
     const int index = current_device();
     const Device& device = device_at(index);
-    const int64_t kv_bytes = 2 * problem.batch * problem.kv_heads * problem.k_len *
-                             problem.head_dim * kElementBytes;
-    const bool heads_first = tiles <= kMaxGridRows &&
-                             ((is_uneven(problem) &&
-                               keys_and_values_fit(kv_bytes, device.l2_bytes)) ||
-                              batch_heads > kMaxGridRows);
-    const int64_t grid_columns = (heads_first ? batch_heads : tiles) * Tile::kCluster;
-    const int64_t grid_rows = heads_first ? tiles : batch_heads;
-    if (grid_columns > std::numeric_limits<int>::max() || grid_rows > kMaxGridRows) {
+    const int64_t section = short_section(problem, tiles, device.multiprocessors, device.l2_bytes);
+    const int64_t grid_columns = (section > 1 ? section : tiles) * Tile::kCluster;
+    const int64_t grid_rows = section > 1 ? tiles : batch_heads;
+    const int64_t layers = section > 1 ? (batch_heads + section - 1) / section : 1;
+    if (grid_columns > std::numeric_limits<int>::max() || grid_rows > kMaxGridRows ||
+        layers > kMaxGridRows) {
         throw std::invalid_argument("batch * heads or q_len is too large for one CUDA grid");
     }
     ShortLaunch arguments;
@@ -52,7 +42,8 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
     arguments.heads = static_cast<unsigned>(problem.heads);
     arguments.heads_a_kv_head = static_cast<unsigned>(problem.heads / problem.kv_heads);
     arguments.tiles = static_cast<int>(tiles);
-    arguments.heads_first = heads_first;
+    arguments.batch_heads = static_cast<unsigned>(batch_heads);
+    arguments.section = static_cast<unsigned>(section);
     arguments.in_vectors = in_vectors(problem);
 
     allow_shared_bytes(reinterpret_cast<const void*>(forward_short<Tile>), Tile::kSharedBytes,
@@ -61,7 +52,8 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {Tile::kCluster, 1, 1};
     cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(grid_columns), static_cast<unsigned>(grid_rows));
+    config.gridDim = dim3(static_cast<unsigned>(grid_columns), static_cast<unsigned>(grid_rows),
+                          static_cast<unsigned>(layers));
     config.blockDim = dim3(Tile::kThreads);
     config.dynamicSmemBytes = Tile::kSharedBytes;
     config.stream = stream;

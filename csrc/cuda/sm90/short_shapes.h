@@ -4,7 +4,8 @@
 // Head dims are rounded up to 64 or 128; the extra dims are zeros. A tile has 64 query rows; `keys` is
 // the number that a warpgroup takes at a time, or only as many as in brackets if the rows see no more
 // of a block. "Late": bases move late (softmax.h), which pays where most blocks of keys are not a row's
-// first ones. Registers are those of ptxas 13.0 for sm_90a, without spills. "At once": the tiles of all
+// first ones. Registers are those of ptxas 13.0 for sm_90a, without spills but for 20 bytes of 128 causal, of which
+// a fourth block fits an SM. "At once": the tiles of all
 // heads are no more than the SMs.
 //
 //   head dim  when                              keys      groups  cluster  registers  shared memory
@@ -22,6 +23,7 @@
 //        128  k_len > 256, tiles at once;
 //             k_len > 128, half as many at once 128          1        2        154         113 KB
 //        128  full, k_len 65 to 112, 129 to 224 112          1        1        146          72 KB
+//        128  causal                             64          1        1        128          48 KB
 //        128  else                               64          1        1        134          48 KB
 //
 // Measured: results/h200.json and h200-models.json, the cells of up to 1024 queries or few keys.
@@ -76,6 +78,8 @@ void take_short_shape(const Attention& problem, int64_t multiprocessors, const T
             take(ShortShape<128, 128, 1, 2, 2>{});
         } else if (full && ((keys > 64 && keys <= 112) || (keys > 128 && keys <= 224))) {
             take(ShortShape<128, 112, 1, 1, 3>{});
+        } else if (problem.causal) {
+            take(ShortShape<128, 64, 1, 1, 4>{});
         } else {
             take(ShortShape<128, 64, 1, 1, 3>{});
         }

@@ -1,0 +1,45 @@
+// Cuts the heads of a short launch into sections, whose tiles are scheduled together. Plain C++, so that a
+// test includes it (tests/kernels/native/check_choice.cpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "../../attention.h"
+#include "../constants.h"
+#include "../families.h"
+#include "sections.h"
+
+namespace flashbench::cuda::sm90 {
+
+// The fewest tiles of a head for which several sections are faster than heads one after another: with 12 they
+// take as long, with 4 to 8 2 to 20 % longer.
+constexpr int64_t kFewestTilesOfSections = 16;
+
+// Heads of a section; 1: the tiles of a head run together, and share its K and V in L2. Larger sections
+// pay
+//
+//   full    where all tiles run at once and are wide: 3 % at 1,8,512,128
+//   causal  while K and V of a section fit in L2: long and short tiles mix better. (On an H100 25 MB gain nothing,
+//           and with a cold L2 take a fifth longer.)
+//
+// More heads than a grid has rows are one section.
+inline int64_t short_section(const Attention& problem, int64_t tiles, int64_t multiprocessors,
+                             int64_t l2_bytes) {
+    const int64_t all = problem.batch * problem.heads;
+    if (tiles > kMaxGridRows) {
+        return 1;
+    }
+    const int64_t least = all > kMaxGridRows ? all : 1;
+    if (!is_uneven(problem)) {
+        return problem.head_dim > 64 && tiles * all <= multiprocessors ? all : least;
+    }
+    const int64_t sections = parts_for_l2(problem, l2_bytes);
+    if (sections > 1 && tiles < kFewestTilesOfSections) {
+        return least;
+    }
+    const int64_t group = problem.heads / problem.kv_heads;
+    return std::max((all / group + sections - 1) / sections * group, least);
+}
+
+}  // namespace flashbench::cuda::sm90
