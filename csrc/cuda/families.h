@@ -2,11 +2,13 @@
 // (tests/kernels/native/check_choice.cpp).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include "../attention.h"
+#include "sm90/cost.h"
 #include "sm90/packed_shapes.h"
 
 namespace flashbench::cuda {
@@ -38,11 +40,14 @@ inline bool is_crowded(const Attention& problem, int64_t multiprocessors) {
     return 2 * tiles_of(problem, 64) > multiprocessors;
 }
 
-// Whether the mask is full and the main kernel, whose tiles have the head dim's own width, divides the keys of
-// no more tiles than packed rows would have.
-inline bool main_divides_as_many(const Attention& problem, int64_t packed_tiles,
+// Whether the mask is full and the main kernel, whose tiles have the head dim's own width, multiplies less than
+// packed rows would: their tiles are 128 or 256 wide, and hold fewer rows if a group does not divide them.
+inline bool main_multiplies_less(const Attention& problem, int64_t packed_tiles,
                                  int64_t multiprocessors) {
-    if (problem.causal || packed_tiles < tiles_of(problem, sm90::kPackedTileRows)) {
+    const int64_t width = (problem.head_dim + 15) / 16 * 16;
+    const int64_t packed_width = problem.head_dim > 128 ? 256 : 128;
+    if (problem.causal || 100 * tiles_of(problem, sm90::kPackedTileRows) * width >
+                              94 * packed_tiles * packed_width) {
         return false;
     }
     return problem.head_dim > 128
@@ -61,7 +66,7 @@ inline bool is_packed(const Attention& problem, int64_t multiprocessors) {
     const int64_t k_len = problem.k_len;
     const int64_t tiles = sm90::packed_tiles(problem, 1, multiprocessors).tiles;
     if (tiles * k_len > std::numeric_limits<int>::max() ||
-        main_divides_as_many(problem, tiles, multiprocessors)) {
+        main_multiplies_less(problem, tiles, multiprocessors)) {
         return false;
     }
     const bool few_queries = problem.q_len <= 16;
@@ -130,6 +135,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     const bool narrow = problem.head_dim <= 64;
     // Copies of rows that are no multiple of 32 bytes are slow, and these small tiles copy the most.
     const int64_t few_keys = problem.head_dim % 16 == 0 ? 1024 : 256;
+    // The main kernel's tiles are 32 or 48 wide, the short one's 64.
+    const bool narrower = problem.head_dim <= 48;
     if (tiles(64) <= at_once) {
         if (problem.causal || (narrow && 4 * tiles(128) > at_once)) {
             return true;
@@ -137,6 +144,9 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
         return k_len < (!narrow && is_crowded(problem, at_once) ? 4096 : 8192);
     }
     if (is_uneven(problem)) {
+        if (narrower && k_len > 768 && k_len <= 1024 && tiles(64) <= 2 * at_once) {
+            return false;
+        }
         return k_len <= (narrow ? few_keys : 256) ||
                (narrow && few_keys == 1024 && tiles(64) <= 2 * at_once);
     }
@@ -144,10 +154,13 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
         const bool fills_main = q_len % 128 == 0 && (q_len >= 256 || tiles(64) > 4 * at_once);
         return k_len <= 256 && !fills_main;
     }
-    const bool one_round_of_main = 2 * tiles(64) > 3 * at_once && tiles(128) <= at_once;
-    const bool fills_main = q_len >= 384 && q_len % 192 == 0;
-    return k_len <= 256 || (2 * tiles(64) <= 3 * at_once && (problem.causal || k_len < 4096)) ||
-           (k_len <= few_keys && !one_round_of_main && !fills_main);
+    if (k_len <= 256 || (2 * tiles(64) <= 3 * at_once && (problem.causal || k_len < 4096))) {
+        return true;
+    }
+    return k_len <= few_keys && !narrower &&
+           sm90::predicted_short_time(problem, at_once) <=
+               std::min(sm90::predicted_time_64(problem, 192, at_once),
+                        sm90::predicted_time_64(problem, 128, at_once));
 }
 
 // The kernels that compute a problem, with scratch memory or without, as measured on an H200
@@ -187,8 +200,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //                     head_dim <= 64 and tiles of 128 rows: more than 1/4 an SM
 //   9.0      <= 64  causal: k_len <= 1024; tiles of 64 rows: 2 an SM             sm90, short
 //   9.0      <= 64  full: k_len <= 256; tiles of 64 rows: 1.5 an SM and          sm90, short
-//                     k_len < 4096; k_len <= 1024, unless 192 divides q_len >= 384
-//                     or tiles of 128 rows: 1 an SM
+//                     k_len < 4096; k_len <= 1024, head_dim > 48 and predicted
+//                     to be faster (sm90/cost.h)
 //   9.0     <= 128  causal: k_len <= 256                                         sm90, short
 //   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len and             sm90, short
 //                     q_len >= 256 or tiles of 64 rows: more than 4 an SM
@@ -199,15 +212,17 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //
 // "Full" in the rows of decode with q_len up to 32 is any mask but a causal one at the top left.
 //
-// Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM". Causal: keys
+// Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM"; those up to 48 are not short
+// with 769 to 1024 causal keys and tiles of 64 rows: 2 an SM. Causal: keys
 // that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
 // it counts as full too, except for the tails that the main kernel divides, which only full calls have.
 //
 // "Packable": full or even, more than 32 rows, groups of up to 64 query heads, scratch memory, packed tiles
 // times k_len below 2^31; of more than 128 head dims at least 4 packed tiles if q_len <= 16. Packed tiles round
-// head dims up to 64, 128 or 256. So attention without a mask for which they are no fewer than tiles of 128
-// rows of one head is not packable with head dims 129 to 240, nor with 65 to 112 if k_len >= 8192 or tiles of
-// 64 rows are more than 1/2 an SM: the main kernel divides its own tiles of these head dims.
+// head dims up to 64, 128 or 256. So attention without a mask is not packable with head dims 129 to 240, nor with
+// 65 to 112 if k_len >= 8192 or tiles of 64 rows are more than 1/2 an SM, where tiles of 128 rows of one head,
+// times the head dim in multiples of 16, are at most .94 of the packed tiles times 256 or 128: the main kernel
+// divides its own tiles of these head dims.
 //
 // A Hopper GPU counts as "other" where this build has no code of sm_90a (Device::takes_sm90).
 //

@@ -53,10 +53,20 @@ inline double predicted_time(const Attention& problem, const Rounds& rounds, int
     return cost.launch + std::max(share, longest * block + tile);
 }
 
-// Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better. Those of head dim 64 are
-// fitted to the cells of check_choice.cpp, that of 48 is 64's with blocks a tenth cheaper, those of 80
+// The same of full attention by the short kernel's tiles of 64 rows and 128 keys (short_shapes.h), head dim 64 and 257
+// to 1024 keys: an SM computes its share of them one after another, four at a time.
+inline double predicted_short_time(const Attention& problem, int64_t sms) {
+    const int64_t tiles = (problem.q_len + 63) / 64 * problem.batch * problem.heads;
+    const double blocks = static_cast<double>(problem.k_len) / 128;
+    return 3.7 + static_cast<double>((tiles + sms - 1) / sms) * (0.78 + 0.49 * blocks);
+}
+
+// Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better. Those of head dims 32 and 64
+// are fitted to the cells of check_choice.cpp, that of 48 is 64's with blocks a tenth cheaper, those of 80
 // are fitted to 4,16,1024, 2,16,4096 and 1,8,16384 when every block looked for its largest scores, those of
 // 88 to 2,16,4096, 64,12,128 and 4,16,4096 x 77.
+constexpr Cost kCost32x192{{1.13, 1.0}, {1.20, 1.7}, 3.7, 5.0};
+constexpr Cost kCost32x128{{0.97, 0.8}, {0.98, 1.3}, 3.7, 5.0};
 constexpr Cost kCost48x192{{1.14, 2.0}, {1.24, 3.2}, 3.7, 5.0};
 constexpr Cost kCost64x192{{1.27, 2.0}, {1.38, 3.2}, 3.7, 5.0};
 constexpr Cost kCost64x128{{1.07, 1.4}, {1.14, 1.8}, 3.7, 5.0};
@@ -64,5 +74,13 @@ constexpr Cost kCost80x192{{1.40, 0.3}, {1.45, 2.05}, 5.5};
 constexpr Cost kCost80x128{{1.35, 0.6}, {1.40, 1.9}, 4.5};
 constexpr Cost kCost88x192{{1.53, 3.1}, {1.58, 3.2}, 5.5};
 constexpr Cost kCost88x128{{1.62, 2.3}, {1.65, 2.4}, 4.5};
+
+// The main kernel at head dim 64 with tiles of 192 or 128 rows.
+inline double predicted_time_64(const Attention& problem, int rows, int64_t sms) {
+    const bool large = rows == 192;
+    const int64_t tiles = (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
+    const Rounds rounds{tiles, (problem.k_len + 127) / 128, 128, large ? 0 : 4, sms};
+    return predicted_time(problem, rounds, rows, large ? kCost64x192 : kCost64x128);
+}
 
 }  // namespace flashbench::cuda::sm90

@@ -7,8 +7,8 @@
 // dim 64 with 192 rows if the last tiles are divided; nothing else.
 //
 //   head dim               rows x keys  consumers  registers  shared memory
-//   48, 64                  192 x 128       3         160         112 KB
-//   64                      128 x 128       2         232          96 KB
+//   32, 48, 64              192 x 128       3         160         112 KB
+//   32, 64                  128 x 128       2         232          96 KB
 //   80, 88                  192 x 96        3         160         192 KB
 //   80, 88, 96, 112, 128    128 x 128       2         232         192 KB
 //   144, 160, 176, 192      128 x 96        2         232         192 KB
@@ -49,7 +49,10 @@ void forward_with_lse(const Attention& problem, cudaStream_t stream) {
 // Head dims to 128.
 template <typename T>
 void forward_narrow(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
-    if (problem.head_dim <= 48) {
+    if (problem.head_dim <= 32) {
+        launch_faster<Tile<T, 32, 3, 128>, Tile<T, 32, 2, 128>>(problem, scratch, stream,
+                                                               kCost32x192, kCost32x128);
+    } else if (problem.head_dim <= 48) {
         launch_faster<Tile<T, 48, 3, 128>, Tile<T, 64, 2, 128>>(problem, scratch, stream,
                                                                kCost48x192, kCost64x128);
     } else if (problem.head_dim <= 64) {

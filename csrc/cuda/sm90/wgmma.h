@@ -55,9 +55,9 @@ __device__ __forceinline__ void pin(float (&registers)[count]) {
 template <typename T, int n>
 struct Wgmma;
 
-#define FB_NAMES_24                                              \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-    "%16, %17, %18, %19, %20, %21, %22, %23"
+#define FB_NAMES_16                                              \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define FB_NAMES_24 FB_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define FB_NAMES_32 FB_NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define FB_NAMES_40 FB_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define FB_NAMES_48 FB_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
@@ -75,7 +75,8 @@ struct Wgmma;
 #define FB_D8(i)                                                                             \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
         "+f"(d[i + 6]), "+f"(d[i + 7])
-#define FB_D24 FB_D8(0), FB_D8(8), FB_D8(16)
+#define FB_D16 FB_D8(0), FB_D8(8)
+#define FB_D24 FB_D16, FB_D8(16)
 #define FB_D32 FB_D24, FB_D8(24)
 #define FB_D40 FB_D32, FB_D8(32)
 #define FB_D48 FB_D40, FB_D8(40)
@@ -117,6 +118,7 @@ struct Wgmma;
     };
 
 #define FB_WGMMA_SHAPES(T, type)                                      \
+    FB_WGMMA(T, type, 32, 16, "%16", "%17", "%18", "%19", "%20") \
     FB_WGMMA(T, type, 48, 24, "%24", "%25", "%26", "%27", "%28") \
     FB_WGMMA(T, type, 64, 32, "%32", "%33", "%34", "%35", "%36") \
     FB_WGMMA(T, type, 80, 40, "%40", "%41", "%42", "%43", "%44") \
@@ -138,6 +140,7 @@ FB_WGMMA_SHAPES(__nv_bfloat16, "bf16")
 #undef FB_WGMMA_SHAPES
 #undef FB_WGMMA
 #undef FB_D8
+#undef FB_D16
 #undef FB_D24
 #undef FB_D32
 #undef FB_D40
@@ -152,6 +155,7 @@ FB_WGMMA_SHAPES(__nv_bfloat16, "bf16")
 #undef FB_D112
 #undef FB_D120
 #undef FB_D128
+#undef FB_NAMES_16
 #undef FB_NAMES_24
 #undef FB_NAMES_32
 #undef FB_NAMES_40

@@ -53,6 +53,15 @@ const std::vector<Cell> kCells = {
     {1, 16, 4096, 4096, true, {{"192", 78.40}}},
     {2, 10, 4096, 77, false, {{"112/112", 12.17}, {"80/80", 11.42}, {"80/64", 11.87}}},
     {2, 10, 4096, 77, true, {{"64/64", 14.16}, {"80/80", 11.66}, {"80/64", 12.07}}},
+    {4, 16, 1024, 1024, false, {{"128/128", 40.81}, {"192", 38.66}}},
+    {6, 16, 1024, 1024, false, {{"128/128", 60.16}, {"128", 62.67}}},
+    {2, 16, 1024, 1024, false, {{"128/128", 21.76}, {"128", 23.16}}},
+    {16, 16, 1024, 1024, false, {{"128/128", 148.16}, {"192", 144.65}}},
+    {3, 16, 900, 900, false, {{"128/80", 32.16}, {"192", 28.05}}},
+    {1, 20, 1000, 1000, false, {{"128/128", 18.45}, {"192", 15.41}}},
+    {4, 16, 777, 777, false, {{"128/80", 31.89}, {"192", 36.86}}},
+    {8, 12, 512, 512, false, {{"128/128", 19.72}, {"128", 19.93}}},
+    {32, 16, 320, 320, false, {{"128/80", 44.68}, {"192", 49.13}}},
     {1, 8, 128, 8192, false, {{"main", 16.53}, {"decode", 17.81}, {"packed", 15.32}}},
     {16, 16, 1, 1, false, {{"simt", 1.89}, {"64/64", 3.61}}},
     {1, 8, 16, 4, false, {{"simt", 2.09}, {"split", 2.89}}},
@@ -194,6 +203,44 @@ const std::vector<Chunk> kChunks = {
     {1, 16, 4, 256, 4096, 256, false, {{"packed", 35.09}, {"main", 37.99}}},
     {1, 10, 10, 3000, 3000, 64, false, {{"packed", 66.49}, {"main", 52.22}}},
     {1, 3, 3, 4096, 4096, 64, false, {{"packed", 36.19}, {"main", 30.73}, {"short", 33.79}}},
+    // Head dims that packed tiles round up, and groups that do not divide them; the last six on an H100.
+    {1, 3, 3, 4096, 4096, 128, false, {{"packed", 45.01}, {"main", 46.63}, {"short", 80.97}}},
+    {1, 5, 5, 2048, 8192, 128, false, {{"packed", 67.83}, {"main", 66.44}}},
+    {1, 5, 5, 2048, 16384, 120, false, {{"packed", 131.12}, {"main", 128.28}}},
+    {2, 3, 3, 3000, 3000, 128, false, {{"packed", 83.14}, {"main", 52.21}, {"short", 76.91}}},
+    {1, 32, 8, 512, 16384, 96, false, {{"packed", 205.11}, {"main", 171.79}}},
+    {1, 32, 8, 256, 16384, 96, false, {{"packed", 107.86}, {"main", 93.84}}},
+    {1, 32, 8, 256, 16384, 72, false, {{"packed", 107.49}, {"main", 99.59}}},
+    {1, 32, 8, 256, 8192, 80, false, {{"packed", 57.80}, {"main", 48.77}}},
+    {1, 32, 8, 128, 8192, 112, false, {{"packed", 36.12}, {"main", 34.06}}},
+    {1, 32, 8, 64, 8192, 96, false, {{"packed", 23.54}, {"main", 27.73}, {"short", 36.72}, {"decode", 46.32}}},
+    {1, 32, 8, 128, 8192, 96, true, {{"packed", 36.92}, {"main", 81.19}, {"short", 36.78}}},
+    {1, 32, 8, 256, 16384, 104, true, {{"packed", 115.73}, {"main", 168.58}}},
+    {1, 32, 8, 256, 16384, 160, false, {{"packed", 186.49}, {"main", 122.90}}},
+    {1, 32, 8, 128, 8192, 192, false, {{"packed", 59.62}, {"main", 49.82}}},
+    {1, 32, 8, 64, 8192, 192, false, {{"packed", 36.21}, {"main", 38.23}}},
+    {1, 32, 8, 256, 16384, 224, true, {{"packed", 186.73}, {"main", 287.82}}},
+    {1, 32, 8, 128, 8192, 160, true, {{"packed", 61.22}, {"main", 113.31}}},
+    {1, 24, 8, 200, 8192, 144, false, {{"packed", 65.07}, {"main", 50.37}}},
+    {1, 24, 8, 200, 8192, 96, false, {{"packed", 40.62}, {"main", 38.46}}},
+    {1, 24, 8, 400, 8192, 160, false, {{"packed", 113.63}, {"main", 92.00}}},
+    {1, 28, 4, 100, 8192, 192, false, {{"packed", 45.85}, {"main", 43.84}}},
+    {1, 20, 4, 64, 16384, 224, false, {{"packed", 49.86}, {"main", 92.58}}},
+    {1, 24, 8, 64, 8192, 144, false, {{"packed", 38.01}, {"main", 39.07}}},
+    {1, 12, 4, 200, 8192, 96, false, {{"packed", 26.61}, {"main", 25.16}}},
+    // Narrower tiles of the main kernel.
+    {8, 16, 16, 512, 512, 64, false, {{"main", 23.30}, {"short", 23.56}}},
+    {2, 8, 8, 1024, 1024, 32, true, {{"main", 12.02}, {"short", 14.73}}},
+    {4, 16, 16, 1024, 1024, 32, true, {{"main", 27.39}, {"short", 27.07}}},
+    {1, 8, 8, 2048, 2048, 32, true, {{"main", 19.49}, {"short", 18.46}}},
+    {8, 12, 12, 512, 512, 32, true, {{"main", 16.60}, {"short", 14.66}}},
+    {4, 16, 16, 1024, 1024, 32, false, {{"main", 33.85}, {"short", 42.28}}},
+    {8, 12, 12, 512, 512, 32, false, {{"main", 17.72}, {"short", 20.49}}},
+    {1, 8, 8, 2048, 2048, 32, false, {{"main", 19.66}, {"short", 25.14}}},
+    {2, 8, 8, 1024, 1024, 32, false, {{"main", 11.98}, {"short", 15.05}}},
+    {32, 16, 16, 256, 256, 32, false, {{"main", 25.87}, {"short", 26.71}}},
+    {8, 12, 12, 512, 512, 48, false, {{"main", 19.77}, {"short", 21.45}}},
+    {16, 16, 16, 577, 577, 48, false, {{"main", 65.57}, {"short", 64.29}}},
 };
 
 Attention problem_of(const Chunk& chunk) {
@@ -215,13 +262,6 @@ Attention problem_of(const Cell& cell) {
         Chunk{cell.batch, cell.heads, cell.heads, cell.q_len, cell.k_len, 64, cell.causal, {}});
     problem.causal_offset = 0;
     return problem;
-}
-
-double main_time(const Attention& problem, int rows) {
-    const sm90::Rounds rounds{tiles_of(problem, rows), (problem.k_len + 127) / 128, 128,
-                              rows == 192 ? 0 : 4, kSms};
-    return sm90::predicted_time(problem, rounds, rows,
-                                rows == 192 ? sm90::kCost64x192 : sm90::kCost64x128);
 }
 
 const char* family_name(Kernels kernels) {
@@ -250,7 +290,10 @@ std::string chosen(const Attention& problem) {
     const Kernels kernels = kernels_for(problem, true, kSms);
     switch (kernels) {
         case Kernels::main:
-            return main_time(problem, 192) <= main_time(problem, 128) ? "192" : "128";
+            return sm90::predicted_time_64(problem, 192, kSms) <=
+                           sm90::predicted_time_64(problem, 128, kSms)
+                       ? "192"
+                       : "128";
         case Kernels::short_tiles:
             sm90::take_short_shape(problem, kSms, [&name](auto shape) {
                 name = shape.kParts > 1 ? "cluster"
@@ -303,7 +346,7 @@ bool check(const Cell& cell) {
         if (measured == cell.us.end()) {
             continue;
         }
-        const double predicted = main_time(problem, rows);
+        const double predicted = sm90::predicted_time_64(problem, rows, kSms);
         const double ratio = predicted / measured->second;
         if (!(ratio > 0.93 && ratio < 1.07)) {
             print_problem(problem);
