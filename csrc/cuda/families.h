@@ -159,8 +159,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     }
     return k_len <= few_keys && !narrower &&
            sm90::predicted_short_time(problem, at_once) <=
-               std::min(sm90::predicted_time_64(problem, 192, at_once),
-                        sm90::predicted_time_64(problem, 128, at_once));
+               std::min(sm90::predicted_main_time(problem, 192, at_once),
+                        sm90::predicted_main_time(problem, 128, at_once));
 }
 
 // The kernels that compute a problem, with scratch memory or without, as measured on an H200

@@ -26,7 +26,7 @@
 //
 // Short is taken for up to 128 keys, or 1023 if causal. Where few heads have many keys, several blocks divide the
 // keys of each tile ("splits"), if the call has scratch memory and writes no lse: those of Few if they leave
-// half of their places empty; from 1280 keys on those of the largest tile that has one block for every three
+// half of their places empty; from 1280 keys on (960 above head dim 128) those of the largest tile that has one block for every three
 // SMs.
 //
 // Every tile fits the 99 KB that a block may have on sm_86 and sm_89. Small and Large are designed for
@@ -138,8 +138,10 @@ void launch(const Attention& problem, int device, cudaStream_t stream) {
 
 // Splits of one head's tiles have about this many keys or more, and two tiles of keys.
 constexpr int64_t kSplitKeys = 256;
-// The fewest keys for which splits of larger tiles than Few pay: with 1000 they take as long, or longer.
-constexpr int64_t kManyKeys = 1280;
+// The fewest keys for which splits of larger tiles than Few pay. With 1000 and head dims to 128 they take as long, or
+// longer.
+template <int head_dim>
+constexpr int64_t kManyKeys = head_dim > 128 ? 960 : 1280;
 
 // The blocks that divide a tile's keys, so that all run at once.
 template <typename Tile>
@@ -186,7 +188,7 @@ bool launch_splits(const Attention& problem, const Scratch& scratch, int device,
 // Whether splits of a larger tile than Few pay, of which the next smaller one has `smaller_rows`.
 template <typename Tile, int smaller_rows>
 bool takes_splits(const Attention& problem, int64_t multiprocessors) {
-    return problem.k_len >= kManyKeys && problem.q_len > smaller_rows &&
+    return problem.k_len >= kManyKeys<Tile::kHeadDim> && problem.q_len > smaller_rows &&
            3 * blocks_of<Tile>(problem) >= multiprocessors;
 }
 

@@ -75,11 +75,14 @@ constexpr Cost kCost80x128{{1.35, 0.6}, {1.40, 1.9}, 4.5};
 constexpr Cost kCost88x192{{1.53, 3.1}, {1.58, 3.2}, 5.5};
 constexpr Cost kCost88x128{{1.62, 2.3}, {1.65, 2.4}, 4.5};
 
-// The main kernel at head dim 64 with tiles of 192 or 128 rows.
-inline double predicted_time_64(const Attention& problem, int rows, int64_t sms) {
+// The main kernel with tiles of 192 or 128 rows, at head dims to 32 or at 64.
+inline double predicted_main_time(const Attention& problem, int rows, int64_t sms) {
     const bool large = rows == 192;
     const int64_t tiles = (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
     const Rounds rounds{tiles, (problem.k_len + 127) / 128, 128, large ? 0 : 4, sms};
+    if (problem.head_dim <= 32) {
+        return predicted_time(problem, rounds, rows, large ? kCost32x192 : kCost32x128);
+    }
     return predicted_time(problem, rounds, rows, large ? kCost64x192 : kCost64x128);
 }
 

@@ -49,6 +49,7 @@
 #include "../shared_tile.h"
 #include "ptx.h"
 #include "short_merge.h"
+#include "short_section.h"
 #include "short_tile.h"
 
 namespace flashbench::cuda::sm90 {
@@ -66,9 +67,7 @@ struct ShortLaunch {
     unsigned heads_a_kv_head;
     unsigned batch_heads;
     int tiles;         // of one head
-    // Heads of which the first tiles come before all second ones: a row of the grid is one tile of each, and a
-    // layer has all their tiles. 1: a row of the grid is all tiles of a head.
-    unsigned section;
+    unsigned section;  // heads whose first tiles come before all second ones (short_place)
     bool tensor_maps;  // else plain loads
     InVectors in_vectors;  // as in Rows
 };
@@ -118,11 +117,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     const int k_len = launch.k_len;
     const bool causal = problem.causal;
 
-    const unsigned column = blockIdx.x / Tile::kCluster;
     const int rank = static_cast<int>(blockIdx.x % Tile::kCluster);
-    const bool alone = launch.section == 1;
-    const unsigned batch_head = alone ? blockIdx.y : blockIdx.z * launch.section + column;
-    const int tile = static_cast<int>(alone ? column : blockIdx.y);
+    const ShortPlace place =
+        short_place(launch.section, blockIdx.x / Tile::kCluster, blockIdx.y, blockIdx.z);
+    const unsigned batch_head = place.batch_head;
+    const int tile = place.tile;
     if (batch_head >= launch.batch_heads) {  // the last section is smaller; true for whole clusters
         return;
     }

@@ -25,11 +25,9 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
     const int index = current_device();
     const Device& device = device_at(index);
     const int64_t section = short_section(problem, tiles, device.multiprocessors, device.l2_bytes);
-    const int64_t grid_columns = (section > 1 ? section : tiles) * Tile::kCluster;
-    const int64_t grid_rows = section > 1 ? tiles : batch_heads;
-    const int64_t layers = section > 1 ? (batch_heads + section - 1) / section : 1;
-    if (grid_columns > std::numeric_limits<int>::max() || grid_rows > kMaxGridRows ||
-        layers > kMaxGridRows) {
+    const ShortGrid grid = short_grid(section, batch_heads, tiles);
+    if (grid.columns > std::numeric_limits<int>::max() / Tile::kCluster ||
+        grid.rows > kMaxGridRows || grid.layers > kMaxGridRows) {
         throw std::invalid_argument("batch * heads or q_len is too large for one CUDA grid");
     }
     ShortLaunch arguments;
@@ -52,8 +50,8 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {Tile::kCluster, 1, 1};
     cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(grid_columns), static_cast<unsigned>(grid_rows),
-                          static_cast<unsigned>(layers));
+    config.gridDim = dim3(static_cast<unsigned>(grid.columns * Tile::kCluster),
+                          static_cast<unsigned>(grid.rows), static_cast<unsigned>(grid.layers));
     config.blockDim = dim3(Tile::kThreads);
     config.dynamicSmemBytes = Tile::kSharedBytes;
     config.stream = stream;

@@ -1,11 +1,12 @@
 // Cuts the heads of a short launch into sections, whose tiles are scheduled together. Plain C++, so that a
-// test includes it (tests/kernels/native/check_choice.cpp).
+// test includes it (tests/kernels/native/check_sections.cpp).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "../../attention.h"
+#include "../both_sides.h"
 #include "../constants.h"
 #include "../families.h"
 #include "sections.h"
@@ -40,6 +41,29 @@ inline int64_t short_section(const Attention& problem, int64_t tiles, int64_t mu
     }
     const int64_t group = problem.heads / problem.kv_heads;
     return std::max((all / group + sections - 1) / sections * group, least);
+}
+
+// The place of a block of threads, or of a cluster, in the grid: a layer is a section, a row of it one tile of each of
+// its heads; with sections of one head, a row is a head.
+struct ShortPlace {
+    unsigned batch_head;  // past the last one: no work
+    int tile;
+};
+FLASHBENCH_BOTH_SIDES inline ShortPlace short_place(unsigned section, unsigned column,
+                                                    unsigned row, unsigned layer) {
+    const bool alone = section == 1;
+    return {alone ? row : layer * section + column, static_cast<int>(alone ? column : row)};
+}
+
+// Columns, rows and layers of that grid.
+struct ShortGrid {
+    int64_t columns;
+    int64_t rows;
+    int64_t layers;
+};
+inline ShortGrid short_grid(int64_t section, int64_t batch_heads, int64_t tiles) {
+    return section == 1 ? ShortGrid{tiles, batch_heads, 1}
+                        : ShortGrid{section, tiles, (batch_heads + section - 1) / section};
 }
 
 }  // namespace flashbench::cuda::sm90

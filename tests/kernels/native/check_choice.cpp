@@ -290,8 +290,8 @@ std::string chosen(const Attention& problem) {
     const Kernels kernels = kernels_for(problem, true, kSms);
     switch (kernels) {
         case Kernels::main:
-            return sm90::predicted_time_64(problem, 192, kSms) <=
-                           sm90::predicted_time_64(problem, 128, kSms)
+            return sm90::predicted_main_time(problem, 192, kSms) <=
+                           sm90::predicted_main_time(problem, 128, kSms)
                        ? "192"
                        : "128";
         case Kernels::short_tiles:
@@ -338,6 +338,34 @@ bool check(const Chunk& chunk) {
     return is_fast(problem, chunk.us, family_name(kernels_for(problem, true, kSms)));
 }
 
+// Head dim 32 on an H100: the main kernel's tiles.
+struct Narrow {
+    int64_t batch, heads, length;
+    bool causal;
+    Times us;
+};
+const std::vector<Narrow> kNarrow = {
+    {4, 16, 1024, false, {{"192", 33.96}, {"128", 37.97}}},
+    {1, 8, 16384, false, {{"192", 766.60}, {"128", 972.57}}},
+    {1, 8, 16384, true, {{"192", 412.47}, {"128", 498.07}}},
+    {2, 16, 4096, false, {{"192", 204.01}, {"128", 249.20}}},
+    {2, 16, 4096, true, {{"192", 120.60}, {"128", 138.12}}},
+    {8, 12, 512, false, {{"192", 21.82}, {"128", 17.71}}},
+    {16, 16, 577, false, {{"192", 59.65}, {"128", 64.21}}},
+    {1, 8, 2048, false, {{"192", 21.42}, {"128", 19.26}}},
+    {1, 8, 2048, true, {{"192", 21.61}, {"128", 19.31}}},
+    {2, 8, 1024, false, {{"192", 13.49}, {"128", 11.94}}},
+    {2, 8, 1024, true, {{"192", 14.05}, {"128", 11.89}}},
+    {32, 16, 256, false, {{"192", 28.00}, {"128", 25.27}}},
+};
+
+bool check(const Narrow& cell) {
+    const Attention problem = problem_of(Chunk{cell.batch, cell.heads, cell.heads, cell.length,
+                                               cell.length, 32, cell.causal, {}});
+    const auto predicted = [&](int rows) { return sm90::predicted_main_time(problem, rows, kSms); };
+    return is_fast(problem, cell.us, predicted(192) <= predicted(128) ? "192" : "128");
+}
+
 bool check(const Cell& cell) {
     const Attention problem = problem_of(cell);
     bool good = is_fast(problem, cell.us, chosen(problem));
@@ -346,7 +374,7 @@ bool check(const Cell& cell) {
         if (measured == cell.us.end()) {
             continue;
         }
-        const double predicted = sm90::predicted_time_64(problem, rows, kSms);
+        const double predicted = sm90::predicted_main_time(problem, rows, kSms);
         const double ratio = predicted / measured->second;
         if (!(ratio > 0.93 && ratio < 1.07)) {
             print_problem(problem);
@@ -367,6 +395,9 @@ int main() {
     }
     for (const Chunk& chunk : kChunks) {
         good = check(chunk) && good;
+    }
+    for (const Narrow& cell : kNarrow) {
+        good = check(cell) && good;
     }
     if (good) {
         std::printf("choice checked\n");

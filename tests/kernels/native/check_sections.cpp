@@ -1,0 +1,140 @@
+// Cuts heads into sections as the Hopper kernels do: exits with 1 and a line about the first launch that leaves out
+// a tile or computes it twice, whose sections cut a group of heads or hold more K and V than stay in L2, or that is
+// cut otherwise than was measured to be fastest.
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "../../../csrc/cuda/sm90/sections.h"
+#include "../../../csrc/cuda/sm90/short_section.h"
+
+using namespace flashbench;
+using namespace flashbench::cuda;
+using namespace flashbench::cuda::sm90;
+
+namespace {
+
+constexpr int64_t kSms = 132;
+constexpr int64_t kH100 = int64_t{50} << 20;  // bytes of L2
+constexpr int64_t kH200 = int64_t{60} << 20;
+
+Attention problem_of(int64_t batch, int64_t heads, int64_t kv_heads, int64_t length,
+                     int64_t head_dim, bool causal) {
+    Attention problem{};
+    problem.batch = batch;
+    problem.heads = heads;
+    problem.kv_heads = kv_heads;
+    problem.q_len = length;
+    problem.k_len = length;
+    problem.head_dim = head_dim;
+    problem.causal = causal;
+    return problem;
+}
+
+void expect(bool holds, const char* what, const Attention& problem) {
+    if (!holds) {
+        std::printf("%s: %lld,%lld (%lld),%lld,%lld %s\n", what,
+                    static_cast<long long>(problem.batch), static_cast<long long>(problem.heads),
+                    static_cast<long long>(problem.kv_heads),
+                    static_cast<long long>(problem.q_len),
+                    static_cast<long long>(problem.head_dim), problem.causal ? "causal" : "full");
+        std::exit(1);
+    }
+}
+
+int64_t tiles_of_head(const Attention& problem, int64_t rows) {
+    return (problem.q_len + rows - 1) / rows;
+}
+
+int64_t short_section_of(const Attention& problem, int64_t l2_bytes) {
+    return short_section(problem, tiles_of_head(problem, 64), kSms, l2_bytes);
+}
+
+void check_short(const Attention& problem, int64_t l2_bytes) {
+    const int64_t tiles = tiles_of_head(problem, 64);
+    const int64_t all = problem.batch * problem.heads;
+    const int64_t group = problem.heads / problem.kv_heads;
+    const int64_t section = short_section_of(problem, l2_bytes);
+    expect(section == 1 || section % group == 0, "a section that cuts a group", problem);
+    const ShortGrid grid = short_grid(section, all, tiles);
+    expect(grid.rows <= kMaxGridRows && grid.layers <= kMaxGridRows, "a grid too large", problem);
+    std::vector<char> taken(all * tiles);
+    for (int64_t layer = 0; layer < grid.layers; ++layer) {
+        for (int64_t row = 0; row < grid.rows; ++row) {
+            for (int64_t column = 0; column < grid.columns; ++column) {
+                const ShortPlace place =
+                    short_place(static_cast<unsigned>(section), static_cast<unsigned>(column),
+                                static_cast<unsigned>(row), static_cast<unsigned>(layer));
+                if (place.batch_head >= all) {
+                    continue;
+                }
+                char& once = taken[place.batch_head * tiles + place.tile];
+                expect(place.tile < tiles && !once, "a tile computed twice", problem);
+                once = 1;
+            }
+        }
+    }
+    for (const char once : taken) {
+        expect(once, "a tile left out", problem);
+    }
+}
+
+void check_main(const Attention& problem, int64_t l2_bytes) {
+    const int64_t tiles = tiles_of_head(problem, 128);
+    const int64_t all = problem.batch * problem.heads;
+    const int64_t group = problem.heads / problem.kv_heads;
+    const int64_t section = heads_in_section(problem, tiles, std::min(kSms, tiles * all), l2_bytes);
+    expect(section == all || section % group == 0, "a section that cuts a group", problem);
+    expect(section >= 1 && section <= all, "a section of no or too many heads", problem);
+    if (section < all && tiles < 8) {
+        expect(section * tiles <= 2 * kSms && (section + group) * tiles > 2 * kSms,
+               "a section that does not fill two rounds", problem);
+    }
+}
+
+}  // namespace
+
+int main() {
+    for (const int64_t l2_bytes : {kH100, kH200}) {
+        for (const int64_t batch : {1, 2, 7, 16, 64}) {
+            for (const int64_t kv_heads : {1, 3, 8}) {
+                for (const int64_t group : {1, 4, 5}) {
+                    for (const int64_t length : {1, 64, 65, 300, 512, 1000, 1024}) {
+                        for (const int64_t head_dim : {32, 64, 128, 256}) {
+                            for (const bool causal : {false, true}) {
+                                const Attention problem = problem_of(
+                                    batch, kv_heads * group, kv_heads, length, head_dim, causal);
+                                if (head_dim <= 128) {
+                                    check_short(problem, l2_bytes);
+                                }
+                                check_main(problem, l2_bytes);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    check_short(problem_of(70000, 1, 1, 100, 64, false), kH200);
+    check_short(problem_of(70000, 1, 1, 100, 64, true), kH200);
+    // Measured.
+    const auto expect_short = [](const Attention& problem, int64_t l2_bytes, int64_t section) {
+        expect(short_section_of(problem, l2_bytes) == section, "another section", problem);
+    };
+    expect_short(problem_of(8, 12, 12, 1024, 64, true), kH200, 96);
+    expect_short(problem_of(8, 12, 12, 1024, 64, true), kH100, 48);
+    expect_short(problem_of(16, 16, 16, 1024, 64, true), kH200, 86);
+    expect_short(problem_of(64, 12, 12, 512, 64, true), kH200, 1);
+    expect_short(problem_of(64, 16, 16, 256, 128, true), kH200, 1);
+    expect_short(problem_of(1, 8, 8, 512, 128, false), kH200, 8);
+    expect_short(problem_of(1, 8, 8, 512, 64, false), kH200, 1);
+    const auto expect_main = [](const Attention& problem, int64_t section) {
+        expect(heads_in_section(problem, tiles_of_head(problem, 128), kSms, kH200) == section,
+               "another section", problem);
+    };
+    expect_main(problem_of(16, 16, 16, 768, 128, true), 44);
+    expect_main(problem_of(16, 16, 16, 512, 128, true), 66);
+    expect_main(problem_of(64, 32, 8, 512, 128, true), 64);
+    expect_main(problem_of(8, 12, 12, 384, 128, true), 96);
+    std::printf("sections checked\n");
+}
