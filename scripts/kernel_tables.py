@@ -105,7 +105,8 @@ def _fastest(path: Path, named: str, most: int | None = None) -> None:
         mask = f" {cell['mask'].replace('_', ' ')}" if "mask" in cell else ""
         best = sorted(cell["us"].items(), key=lambda one: one[1])[:most]
         cells = "; ".join(f"{name}: {us:.2f}" for name, us in best)
-        print(f"| {shape}{mask} | {cell['sdpa_us']:.2f} | {cells} |")
+        sdpa = f"{cell['sdpa_us']:.2f}" if "sdpa_us" in cell else ""
+        print(f"| {shape}{mask} | {sdpa} | {cells} |")
 
 
 if __name__ == "__main__":
