@@ -10,7 +10,7 @@
 //         32  Small     64 x 128      4       1       1        20 KB     142, 148
 //         32  Large    128 x 128      4       1       2        40 KB     242, 242
 //         64  Few       32 x 256      8       4       1        68 KB     147, 147
-//         64  Short     64 x 64       4       1       1        24 KB     128, 128
+//         64  Short     64 x 64       4       1       1        24 KB     127, 128
 //         64  Small     64 x 128      4       1       1        40 KB     168, 160
 //         64  Large    128 x 64       4       1       2        48 KB     236, 238
 //         96  Few       32 x 128      4       2       1        54 KB     178, 186
@@ -26,8 +26,8 @@
 //
 // Short is taken for up to 128 keys, or 1023 if causal. Where few heads have many keys, several blocks divide the
 // keys of each tile ("splits"), if the call has scratch memory and writes no lse: those of Few if they leave
-// half of their places empty; from 1280 keys on (960 above head dim 128) those of the largest tile that has one block for every three
-// SMs.
+// half of their places empty; from 1280 keys on (960 above head dim 128) those of the largest tile that has one
+// block for every three SMs. Splits take up to 4 registers more.
 //
 // Every tile fits the 99 KB that a block may have on sm_86 and sm_89. Small and Large are designed for
 // two blocks per SM (Small up to head dim 64 for three). sm_80 has 164 KB per SM, enough except at head
@@ -224,8 +224,8 @@ void launch_head_dim(const Attention& problem, const Scratch& scratch, cudaStrea
     // Without a mask, or with one tile of Large a head, Large takes about a fifth less time per row, a quarter at
     // head dim 128, unless more of its last round is empty.
     const int64_t at_once = multiprocessors * Small::kBlocksPerSm;
-    constexpr int kSmallCost = head_dim == 128 ? 8 : 6;
-    constexpr int kLargeCost = head_dim == 128 ? 6 : 5;
+    constexpr int kSmallCost = head_dim == 128 ? 4 : 6;
+    constexpr int kLargeCost = head_dim == 128 ? 3 : 5;
     const bool small = problem.causal && problem.q_len > Large::kRows
                            ? blocks_of<Small>(problem) <= 2 * at_once
                            : kSmallCost * rows_of_busiest<Small>(problem, multiprocessors) <

@@ -21,8 +21,8 @@ constexpr int64_t kFewestTilesOfSections = 16;
 // pay
 //
 //   full    where all tiles run at once and are wide: 3 % at 1,8,512,128
-//   causal  while K and V of a section fit in L2: long and short tiles mix better. (On an H100 25 MB gain nothing,
-//           and with a cold L2 take a fifth longer.)
+//   causal  while K and V of a section fit in L2: long and short tiles mix better. (On an H100 25 MB in one section
+//           gain nothing, and with a cold L2 take a fifth longer.)
 //
 // More heads than a grid has rows are one section.
 inline int64_t short_section(const Attention& problem, int64_t tiles, int64_t multiprocessors,
