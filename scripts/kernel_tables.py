@@ -25,7 +25,9 @@ METRICS = ("graph", "gpu_warm", "gpu_cold", "wall")
 
 def name(case: Case) -> str:
     s, mask = shape_of(case), mask_of(case).replace("_", " ")
-    return f"{s.batch},{s.heads},{s.q_len},{s.head_dim} | {mask}"
+    heads = f"{s.heads}" if s.kv_heads == s.heads else f"{s.heads} ({s.kv_heads} kv)"
+    length = f"{s.q_len}" if s.k_len == s.q_len else f"{s.q_len} x {s.k_len}"
+    return f"{s.batch},{heads},{length},{s.head_dim} | {mask}"
 
 
 def speedup(data: LaunchData, candidate: str, baseline: str, case: Case) -> float:

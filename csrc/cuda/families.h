@@ -213,7 +213,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 // "Full" in the rows of decode with q_len up to 32 is any mask but a causal one at the top left.
 //
 // Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM"; those up to 48 are not short
-// with 769 to 1024 causal keys and tiles of 64 rows: 2 an SM. Causal: keys
+// with 769 to 1024 causal keys and tiles of 64 rows: more than 1 to 2 an SM. Causal: keys
 // that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
 // it counts as full too, except for the tails that the main kernel divides, which only full calls have.
 //

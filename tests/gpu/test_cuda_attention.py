@@ -121,6 +121,16 @@ def test_grouped_query_heads(batch: int, kv_heads: int, causal: Causal, dtype: t
     assert_same_bits(out, attention(q, *repeated, **for_ours(causal)))
 
 
+@pytest.mark.parametrize(
+    ("batch", "length", "head_dim"),
+    [(16, 512, 128), (16, 1024, 64), (12, 300, 256), (24, 768, 128), (20, 200, 128)],
+)
+def test_causal_heads_beyond_l2(batch: int, length: int, head_dim: int, dtype: torch.dtype) -> None:
+    """Heads whose K and V do not stay in L2, which are cut into sections."""
+    q, k, v = qkv(batch, 16, length, length, head_dim, dtype)
+    assert_right(attention(q, k, v, is_causal=True), q, k, v, True)
+
+
 def test_more_heads_than_a_grid_dimension(dtype: torch.dtype) -> None:
     """batch * heads over 65535 is right, however it is split."""
     q, k, v = qkv(2, 35000, 3, 5, 32, dtype)

@@ -165,6 +165,20 @@ def test_zero_strides(heads: int, causal: Causal, dtype: torch.dtype) -> None:
 
 
 @BY_MASK
+@pytest.mark.parametrize("q_len", [1, 100, 700, 1500])
+@pytest.mark.parametrize("head_dim", [32, 64, 128, 256])
+def test_keys_of_one_problem_for_a_batch(
+    head_dim: int, q_len: int, causal: Causal, dtype: torch.dtype
+) -> None:
+    """K and V expanded over a batch, which TMA reads in place, mean what their copies mean."""
+    q = randn(3, 8, q_len, head_dim, dtype=dtype)
+    for k_len in (200, 1500, 8200):
+        k, v = (randn(1, 4, k_len, head_dim, dtype=dtype).expand(3, -1, -1, -1) for _ in "kv")
+        expected = attention(q, k.contiguous(), v.contiguous(), enable_gqa=True, **for_ours(causal))
+        assert_same_bits(attention(q, k, v, enable_gqa=True, **for_ours(causal)), expected)
+
+
+@BY_MASK
 @HEADS
 @pytest.mark.parametrize("negative_dim", [False, True], ids=["rows", "rows-and-dims"])
 def test_negative_strides(

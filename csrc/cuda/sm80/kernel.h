@@ -46,7 +46,7 @@ struct Launch {
 template <typename Tile, bool split>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     forward(const __grid_constant__ Launch launch) {
-#if defined(FLASHBENCH_CUDA_SM90) && __CUDA_ARCH__ >= 900
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // code of sm_90a, which no other chip runs
     if constexpr (split) {  // never launched where the sm90 kernels are (launch.h), and slow to compile
         return;
     }

@@ -146,12 +146,15 @@ constexpr int64_t kManyKeys = head_dim > 128 ? 960 : 1280;
 // The blocks that divide a tile's keys, so that all run at once.
 template <typename Tile>
 int64_t splits_of(const Attention& problem, int device) {
+    const int64_t most = std::min((problem.k_len + kSplitKeys - 1) / kSplitKeys,
+                                  (problem.k_len + 2 * Tile::kKeys - 1) / (2 * Tile::kKeys));
+    if (most < 2) {
+        return 1;
+    }
     const int64_t at_once =
         allow_clusters(reinterpret_cast<const void*>(forward<Tile, true>), Tile::kThreads,
                        [](int) { return Tile::kSharedBytes; }, device)
             .of[1];
-    const int64_t most = std::min((problem.k_len + kSplitKeys - 1) / kSplitKeys,
-                                  (problem.k_len + 2 * Tile::kKeys - 1) / (2 * Tile::kKeys));
     return std::min(at_once / blocks_of<Tile>(problem), most);
 }
 
@@ -199,7 +202,7 @@ void launch_head_dim(const Attention& problem, const Scratch& scratch, cudaStrea
     using Large = typename Tiles<T, head_dim>::Large;
     const int device = current_device();
     const int64_t multiprocessors = device_at(device).multiprocessors;
-    // A Hopper GPU that has its own kernels comes here with few keys.
+    // A Hopper GPU that has its own kernels comes here with few keys, or with a scale that those do not take.
     if (!device_at(device).takes_sm90 && problem.lse == nullptr) {
         if ((takes_splits<Large, Small::kRows>(problem, multiprocessors) &&
              launch_splits<Large>(problem, scratch, device, stream)) ||
@@ -221,7 +224,7 @@ void launch_head_dim(const Attention& problem, const Scratch& scratch, cudaStrea
         }
     }
     // Causal blocks differ in length, and the more rows they have, the longer the last ones run alone.
-    // Without a mask, or with one tile of Large a head, Large takes about a fifth less time per row, a quarter at
+    // Without a mask, or with one tile of Large a head, Large takes about a sixth less time per row, a quarter at
     // head dim 128, unless more of its last round is empty.
     const int64_t at_once = multiprocessors * Small::kBlocksPerSm;
     constexpr int kSmallCost = head_dim == 128 ? 4 : 6;

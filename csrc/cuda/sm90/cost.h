@@ -10,7 +10,7 @@
 
 namespace flashbench::cuda::sm90 {
 
-// A tile's time on an H200, in microseconds: `block` per block of keys, plus `tile`.
+// A tile's time on an H200 (head dim 32: an H100), in microseconds: `block` per block of keys, plus `tile`.
 struct TileCost {
     double block;
     double tile;

@@ -12,9 +12,11 @@ namespace flashbench::cuda::sm90 {
 // The parts of K and V of which each fits in L2 beside what else is there: of an H200's 60 MB it may take 28, of an
 // H100's 50 MB 23.
 inline int64_t parts_for_l2(const Attention& problem, int64_t l2_bytes) {
-    const int64_t bytes = 2 * problem.batch * problem.kv_heads * problem.k_len *
+    const bool expanded = problem.k_strides.batch == 0 && problem.v_strides.batch == 0;
+    const int64_t bytes = 2 * (expanded ? 1 : problem.batch) * problem.kv_heads * problem.k_len *
                           problem.head_dim * kElementBytes;
-    return std::max<int64_t>(1, (15 * bytes + 7 * l2_bytes - 1) / (7 * l2_bytes));
+    const int64_t part = std::max<int64_t>(1, 7 * l2_bytes);
+    return std::max<int64_t>(1, (15 * bytes + part - 1) / part);
 }
 
 // The fewest key heads of a section: few enough for several blocks to share each one's keys.
@@ -48,6 +50,24 @@ inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks, int64_
     return time;
 }
 
+// Query heads of a section of about two rounds, for heads of few tiles; all of them if the SM with the most work
+// could then have over a tenth more than its share. In two full rounds each SM has a long tile and a short one, but
+// the tiles of a small last section all run on the same SMs.
+inline int64_t heads_of_two_rounds(int64_t all, int64_t group, int64_t tiles, int64_t blocks,
+                                   int64_t seen_by_all) {
+    const int64_t heads = 2 * blocks / tiles / group * group;
+    if (heads == 0 || heads >= all) {
+        return all;
+    }
+    const auto most = [&](int64_t section) -> int64_t {
+        return section == 0                 ? 0
+               : section * tiles <= blocks ? seen_by_all + tiles
+                                            : 2 * seen_by_all + tiles + 1;
+    };
+    const int64_t work = all * tiles * (2 * seen_by_all + tiles + 1) / 2;
+    return 10 * (all / heads * most(heads) + most(all % heads)) * blocks <= 11 * work ? heads : all;
+}
+
 // Query heads of a section; all of them, if they are few. Heads of few tiles are cut into sections of two rounds
 // unless all K and V stay in L2 anyway.
 inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks,
@@ -58,13 +78,12 @@ inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t
     if (!problem.causal || all <= kMinSectionHeads * group) {
         return all;
     }
-    if (tiles < kFewestTiles) {
-        const int64_t two_rounds = 2 * blocks / tiles / group * group;
-        return tiles == 1 || two_rounds == 0 || parts_for_l2(problem, l2_bytes) == 1
-                   ? all
-                   : std::min(all, two_rounds);
-    }
     const int64_t seen_by_all = problem.causal_offset * tiles / problem.q_len;
+    if (tiles < kFewestTiles) {
+        return tiles == 1 || parts_for_l2(problem, l2_bytes) == 1
+                   ? all
+                   : heads_of_two_rounds(all, group, tiles, blocks, seen_by_all);
+    }
     const auto time_with = [&](int64_t heads) {
         return static_cast<double>(
             all / heads * section_time(heads, tiles, blocks, seen_by_all) +

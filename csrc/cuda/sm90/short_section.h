@@ -20,7 +20,7 @@ constexpr int64_t kFewestTilesOfSections = 16;
 // Heads of a section; 1: the tiles of a head run together, and share its K and V in L2. Larger sections
 // pay
 //
-//   full    where all tiles run at once and are wide: 3 % at 1,8,512,128
+//   full    where all tiles run at once and are wide: 3 % at 1,8,512,128 (at 1,8,384,128 they lose 3 %)
 //   causal  while K and V of a section fit in L2: long and short tiles mix better. (On an H100 25 MB in one section
 //           gain nothing, and with a cold L2 take a fifth longer.)
 //

@@ -3,6 +3,8 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -29,9 +31,10 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
     return function;
 }
 
-// Sizes and boxes from the fastest dimension on, strides (in bytes) from the second on.
+// Sizes and boxes from the fastest dimension on, strides (in bytes) from the second on. False if the driver does not
+// take a stride of zero, which its documentation leaves open.
 template <int rank>
-void encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes)[rank],
+bool encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes)[rank],
             const cuuint64_t (&stride_bytes)[rank - 1], const cuuint32_t (&box)[rank],
             int swizzle_bytes, CUtensorMap& map) {
     const cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
@@ -48,10 +51,16 @@ void encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes
         check(cudaSetDevice(current_device()));
         status = encode_once();
     }
+    const bool expanded =
+        std::find(std::begin(stride_bytes), std::end(stride_bytes), 0) != std::end(stride_bytes);
+    if (status == CUDA_ERROR_INVALID_VALUE && expanded) {
+        return false;
+    }
     if (status != CUDA_SUCCESS) {
         throw std::runtime_error("cuTensorMapEncodeTiled failed with CUDA driver error " +
                                  std::to_string(static_cast<int>(status)));
     }
+    return true;
 }
 
 // Sizes of head_dim and the other dimensions, and the strides of those in bytes; false if TMA does not
@@ -103,9 +112,8 @@ bool encode_tensor_map(const TensorView& view, CUtensorMap& map) {
     }
     const cuuint32_t box[4] = {static_cast<cuuint32_t>(view.box_dims),
                                static_cast<cuuint32_t>(view.box_rows), 1, 1};
-    encode<4>(type_of(view.dtype), view.base, sizes, stride_bytes, box,
-              view.box_dims * kElementBytes, map);
-    return true;
+    return encode<4>(type_of(view.dtype), view.base, sizes, stride_bytes, box,
+                     view.box_dims * kElementBytes, map);
 }
 
 bool encode_whole_rows(const TensorView& view, CUtensorMap& map) {
@@ -122,9 +130,8 @@ bool encode_whole_rows(const TensorView& view, CUtensorMap& map) {
     const cuuint32_t box[5] = {static_cast<cuuint32_t>(column),
                                static_cast<cuuint32_t>(view.box_rows),
                                static_cast<cuuint32_t>(columns), 1, 1};
-    encode<5>(type_of(view.dtype), view.base, column_sizes, column_strides, box,
-              view.box_dims * kElementBytes, map);
-    return true;
+    return encode<5>(type_of(view.dtype), view.base, column_sizes, column_strides, box,
+                     view.box_dims * kElementBytes, map);
 }
 
 bool encode_packed_rows(const TensorView& view, int group, int queries, CUtensorMap& map) {
@@ -139,9 +146,8 @@ bool encode_packed_rows(const TensorView& view, int group, int queries, CUtensor
     const cuuint32_t box[5] = {static_cast<cuuint32_t>(view.box_dims),
                                static_cast<cuuint32_t>(group), static_cast<cuuint32_t>(queries), 1,
                                1};
-    encode<5>(type_of(view.dtype), view.base, sizes, stride_bytes, box,
-              view.box_dims * kElementBytes, map);
-    return true;
+    return encode<5>(type_of(view.dtype), view.base, sizes, stride_bytes, box,
+                     view.box_dims * kElementBytes, map);
 }
 
 void encode_byte_tensor_map(const void* base, const int64_t (&shape)[4], int box_columns,

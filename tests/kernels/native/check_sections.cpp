@@ -1,6 +1,6 @@
-// Cuts heads into sections as the Hopper kernels do: exits with 1 and a line about the first launch that leaves out
-// a tile or computes it twice, whose sections cut a group of heads or hold more K and V than stay in L2, or that is
-// cut otherwise than was measured to be fastest.
+// Cuts heads into sections as the Hopper kernels do: exits with 1 and a line about the first launch whose short tiles
+// are left out or computed twice, whose sections cut a group of heads or hold more K and V than stay in L2, whose
+// busiest SM has much more to do than without sections, or that is cut otherwise than was measured to be fastest.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -28,6 +28,8 @@ Attention problem_of(int64_t batch, int64_t heads, int64_t kv_heads, int64_t len
     problem.k_len = length;
     problem.head_dim = head_dim;
     problem.causal = causal;
+    problem.k_strides.batch = kv_heads * length * head_dim;
+    problem.v_strides.batch = problem.k_strides.batch;
     return problem;
 }
 
@@ -56,6 +58,14 @@ void check_short(const Attention& problem, int64_t l2_bytes) {
     const int64_t group = problem.heads / problem.kv_heads;
     const int64_t section = short_section_of(problem, l2_bytes);
     expect(section == 1 || section % group == 0, "a section that cuts a group", problem);
+    if (problem.causal && section > 1 && all <= kMaxGridRows) {
+        // Rounded up to a group of heads.
+        const int64_t kv_heads = section / group - (section > group ? 1 : 0);
+        expect(15 * 2 * kv_heads * problem.k_len * problem.head_dim * kElementBytes <=
+                       7 * l2_bytes ||
+                   section == group,
+               "a section with too many keys", problem);
+    }
     const ShortGrid grid = short_grid(section, all, tiles);
     expect(grid.rows <= kMaxGridRows && grid.layers <= kMaxGridRows, "a grid too large", problem);
     std::vector<char> taken(all * tiles);
@@ -79,16 +89,41 @@ void check_short(const Attention& problem, int64_t l2_bytes) {
     }
 }
 
+// The most work of a block, in rows of tiles, as TileScheduler walks.
+int64_t busiest(const Attention& problem, int64_t section, int64_t tiles, int64_t blocks) {
+    const int64_t all = problem.batch * problem.heads;
+    const int64_t rounds = (section * tiles + blocks - 1) / blocks;
+    std::vector<int64_t> work(blocks);
+    bool back = false;
+    for (int64_t first = 0; first < all; first += section) {
+        const int64_t heads = std::min(section, all - first);
+        for (int64_t round = 0; round < rounds; ++round) {
+            for (int64_t block = 0; block < blocks; ++block) {
+                const int64_t index = round * blocks + (back ? blocks - 1 - block : block);
+                if (index < heads * tiles) {
+                    work[block] += tiles - index / heads;
+                }
+            }
+            back = !back;
+        }
+    }
+    return *std::max_element(work.begin(), work.end());
+}
+
 void check_main(const Attention& problem, int64_t l2_bytes) {
     const int64_t tiles = tiles_of_head(problem, 128);
     const int64_t all = problem.batch * problem.heads;
     const int64_t group = problem.heads / problem.kv_heads;
-    const int64_t section = heads_in_section(problem, tiles, std::min(kSms, tiles * all), l2_bytes);
+    const int64_t blocks = std::min(kSms, tiles * all);
+    const int64_t section = heads_in_section(problem, tiles, blocks, l2_bytes);
     expect(section == all || section % group == 0, "a section that cuts a group", problem);
     expect(section >= 1 && section <= all, "a section of no or too many heads", problem);
     if (section < all && tiles < 8) {
         expect(section * tiles <= 2 * kSms && (section + group) * tiles > 2 * kSms,
                "a section that does not fill two rounds", problem);
+        expect(4 * busiest(problem, section, tiles, blocks) <=
+                   5 * busiest(problem, all, tiles, blocks),
+               "sections that keep an SM busy longer", problem);
     }
 }
 
@@ -96,10 +131,10 @@ void check_main(const Attention& problem, int64_t l2_bytes) {
 
 int main() {
     for (const int64_t l2_bytes : {kH100, kH200}) {
-        for (const int64_t batch : {1, 2, 7, 16, 64}) {
+        for (const int64_t batch : {1, 2, 6, 16, 64}) {
             for (const int64_t kv_heads : {1, 3, 8}) {
                 for (const int64_t group : {1, 4, 5}) {
-                    for (const int64_t length : {1, 64, 65, 300, 512, 1000, 1024}) {
+                    for (const int64_t length : {1, 64, 65, 300, 512, 768, 1000, 1024}) {
                         for (const int64_t head_dim : {32, 64, 128, 256}) {
                             for (const bool causal : {false, true}) {
                                 const Attention problem = problem_of(
@@ -134,7 +169,11 @@ int main() {
     };
     expect_main(problem_of(16, 16, 16, 768, 128, true), 44);
     expect_main(problem_of(16, 16, 16, 512, 128, true), 66);
-    expect_main(problem_of(64, 32, 8, 512, 128, true), 64);
+    expect_main(problem_of(8, 32, 32, 640, 128, true), 52);
+    expect_main(problem_of(32, 16, 16, 512, 256, true), 66);
+    // Not measured: all K and V in L2; a last section of few heads.
     expect_main(problem_of(8, 12, 12, 384, 128, true), 96);
+    expect_main(problem_of(6, 8, 8, 768, 256, true), 48);
+    expect_main(problem_of(8, 12, 12, 768, 128, true), 96);
     std::printf("sections checked\n");
 }
