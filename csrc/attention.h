@@ -160,7 +160,8 @@ using Scratch = std::function<void*(int64_t bytes)>;
 // A call is one GPU operation, without memset or allocation. It becomes two (a graph holds both) if
 // keys are divided among more SMs than a cluster has, which needs memory from `scratch`, given at most once:
 // for a few queries or a chunk of them, of few heads, with many keys, for full attention whose last
-// tiles would leave SMs idle, and where the sm80 kernels compute few heads with many keys. One more operation writes zeros to rows that see no key if other rows do.
+// tiles would leave SMs idle, and where the sm80 kernels compute few heads with many keys. One more operation
+// writes zeros to rows that see no key if other rows do.
 // The same problem gives the same bits every time, but different bits with and without scratch memory.
 // Throws std::invalid_argument if the problem is not supported, std::runtime_error on a CUDA error.
 void attention(const Attention& problem, const Scratch& scratch, void* stream);

@@ -21,7 +21,8 @@ using Tensors = std::array<dlpack::Tensor, 6>;  // q, k, v, out, lse, dout
 constexpr int kGradients = 3;
 
 #ifdef FLASHBENCH_CUDA
-// Whether the gradients' kernels read the tensor in place, by TMA: contiguous head vectors, addresses and strides in chunks of 16 bytes.
+// Whether the gradients' kernels read the tensor in place: contiguous head vectors, addresses and positive
+// strides in chunks of 16 bytes.
 bool is_readable(const dlpack::Tensor& tensor) {
     const int64_t chunk = 16 / (tensor.dtype.bits / 8);
     for (int i = 0; i < 3; ++i) {

@@ -334,45 +334,46 @@ struct WarpTile {
         store_rows<Tile::kHeadDim, Tile::kWarpRows>(shared_query, rows, first_row, lane);
     }
 
-    // Stores output, bases and sums in global memory, of the rows from `first_row` on below `count`.
-    __device__ __forceinline__ void store_part(float* values, float2* statistics, int first_row,
-                                               int count) const {
+    // Calls take(row block, half, row, sum of its probabilities) for the lane's rows, `first_row` being the warp's first.
+    template <typename Take>
+    __device__ __forceinline__ void for_each_row(int first_row, const Take& take) const {
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const float sum = quad_sum(row_sum[r][half]);
-                const int row = first_row + r * 16 + half * 8 + lane / 4;
-                if (row >= count) {
-                    continue;
-                }
-                if (lane % 4 == 0) {
-                    statistics[row] = make_float2(row_max[r][half], sum);
-                }
-                float* target = values + static_cast<int64_t>(row) * Tile::kHeadDim + 2 * (lane % 4);
-#pragma unroll
-                for (int n = 0; n < 2 * kDimBlocks; ++n) {
-                    *reinterpret_cast<float2*>(target + n * 8) =
-                        make_float2(out[r][n][2 * half], out[r][n][2 * half + 1]);
-                }
+                const float sum = quad_sum(row_sum[r][half]);  // by all lanes
+                take(r, half, first_row + r * 16 + half * 8 + lane / 4, sum);
             }
         }
+    }
+
+    // Stores output, bases and sums in global memory, of the rows from `first_row` on below `count`.
+    __device__ __forceinline__ void store_part(float* values, float2* statistics, int first_row,
+                                               int count) const {
+        for_each_row(first_row, [&](int r, int half, int row, float sum) {
+            if (row >= count) {
+                return;
+            }
+            if (lane % 4 == 0) {
+                statistics[row] = make_float2(row_max[r][half], sum);
+            }
+            float* target = values + static_cast<int64_t>(row) * Tile::kHeadDim + 2 * (lane % 4);
+#pragma unroll
+            for (int n = 0; n < 2 * kDimBlocks; ++n) {
+                *reinterpret_cast<float2*>(target + n * 8) =
+                    make_float2(out[r][n][2 * half], out[r][n][2 * half + 1]);
+            }
+        });
     }
 
     // Stores the natural logarithm of the sum of exp(scale * score) of the rows from `first_row` on.
     __device__ __forceinline__ void store_lse(float* lse, int first_row, int count) const {
         constexpr float kLn2 = 0.6931471805599453f;
-#pragma unroll
-        for (int r = 0; r < kRowBlocks; ++r) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const float sum = quad_sum(row_sum[r][half]);
-                const int row = first_row + r * 16 + half * 8 + lane / 4;
-                if (lane % 4 == 0 && row < count) {
-                    lse[row] = row_max[r][half] * kLn2 + logf(sum);
-                }
+        for_each_row(first_row, [&](int r, int half, int row, float sum) {
+            if (lane % 4 == 0 && row < count) {
+                lse[row] = row_max[r][half] * kLn2 + logf(sum);
             }
-        }
+        });
     }
 };
 

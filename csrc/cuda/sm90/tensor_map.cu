@@ -51,9 +51,8 @@ bool encode(CUtensorMapDataType type, const void* base, const cuuint64_t (&sizes
         check(cudaSetDevice(current_device()));
         status = encode_once();
     }
-    const bool expanded =
-        std::find(std::begin(stride_bytes), std::end(stride_bytes), 0) != std::end(stride_bytes);
-    if (status == CUDA_ERROR_INVALID_VALUE && expanded) {
+    if (status == CUDA_ERROR_INVALID_VALUE &&
+        std::find(std::begin(stride_bytes), std::end(stride_bytes), 0) != std::end(stride_bytes)) {
         return false;
     }
     if (status != CUDA_SUCCESS) {

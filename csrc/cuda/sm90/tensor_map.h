@@ -25,8 +25,8 @@ struct TensorView {
 };
 
 // False if TMA does not support the strides: a head vector that is not contiguous, an address or stride
-// that is no multiple of 16 bytes, a negative stride. Throws std::runtime_error if the driver
-// refuses for another reason.
+// that is no multiple of 16 bytes, a negative stride, or one of zero that the driver refuses. Throws
+// std::runtime_error if it refuses for another reason.
 bool encode_tensor_map(const TensorView& view, CUtensorMap& map);
 
 // The same with boxes of whole rows: all dims, of which `box_dims` must divide the number, in columns of

@@ -1,6 +1,7 @@
 // Cuts heads into sections as the Hopper kernels do: exits with 1 and a line about the first launch whose short tiles
 // are left out or computed twice, whose sections cut a group of heads or hold more K and V than stay in L2, whose
 // busiest SM has much more to do than without sections, or that is cut otherwise than was measured to be fastest.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
