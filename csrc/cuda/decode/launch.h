@@ -103,18 +103,32 @@ const ClusterCounts& clusters_at_once(int device) {
     return allow_clusters_of<Tile, causal, false>(device);
 }
 
+// Whether K and V do not stay in L2 from one call to the next.
+inline bool from_memory(const Attention& problem, const Device& device) {
+    const int64_t bytes = 2 * problem.batch * problem.kv_heads * problem.k_len *
+                          problem.head_dim * kElementBytes;
+    return bytes > device.l2_bytes / 8 * 7;
+}
+
+// Whether K and V hold different elements for each head and batch.
+inline bool distinct_heads(const Attention& problem) {
+    const auto distinct = [&](const Strides& strides) {
+        return (problem.batch == 1 || strides.batch != 0) &&
+               (problem.kv_heads == 1 || strides.head != 0);
+    };
+    return distinct(problem.k_strides) && distinct(problem.v_strides);
+}
+
 template <typename Tile, bool causal>
 Division division_of(const Attention& problem, bool scratch) {
     const int index = current_device();
     const Device& device = device_at(index);
-    const int64_t bytes = 2 * problem.batch * problem.kv_heads * problem.k_len *
-                          problem.head_dim * kElementBytes;
     return best_division({row_tiles<Tile>(problem) * problem.batch * problem.kv_heads,
                           rows_of_key_head(problem) * problem.batch * problem.kv_heads,
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
                           clusters_at_once<Tile, causal>(index).of, scratch, Tile::kBlockRate,
-                          bytes > device.l2_bytes / 8 * 7});
+                          from_memory(problem, device)});
 }
 
 // Describes K and V for TMA if the tile takes it and the chip supports their strides.
@@ -196,6 +210,8 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
     arguments.kv_heads = static_cast<unsigned>(problem.kv_heads);
     arguments.group = static_cast<unsigned>(problem.heads / problem.kv_heads);
     arguments.in_vectors = in_vectors(problem);
+    arguments.read_once = tiles == 1 && distinct_heads(problem) &&
+                          from_memory(problem, device_at(current_device()));
 
     auto kernel = reinterpret_cast<const void*>(forward_decode<Tile, causal, false>);
     if constexpr (Tile::kBoxes) {

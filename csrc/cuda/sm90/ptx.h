@@ -82,6 +82,43 @@ __device__ __forceinline__ void cp_async_bulk_tensor_5d(uint32_t shared, const C
         : "memory");
 }
 
+// The copies above with a cache policy for L2.
+__device__ __forceinline__ void cp_async_bulk_tensor_4d(uint32_t shared, const CUtensorMap* map,
+                                                        uint32_t barrier, int dim, int row,
+                                                        int head, int batch, uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+        " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;\n" ::"r"(shared),
+        "l"(reinterpret_cast<uint64_t>(map)), "r"(barrier), "r"(dim), "r"(row), "r"(head),
+        "r"(batch), "l"(policy)
+        : "memory");
+}
+
+__device__ __forceinline__ void cp_async_bulk_tensor_5d(uint32_t shared, const CUtensorMap* map,
+                                                        uint32_t barrier, const int (&at)[5],
+                                                        uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+        " [%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;\n" ::"r"(shared),
+        "l"(reinterpret_cast<uint64_t>(map)), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+        "r"(at[3]), "r"(at[4]), "l"(policy)
+        : "memory");
+}
+
+// L2 drops the line before others.
+__device__ __forceinline__ uint64_t evict_first_policy() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+// L2's own choice.
+__device__ __forceinline__ uint64_t evict_normal_policy() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
 // Copies `bytes` from global to shared memory and reports them to `barrier`. Addresses and bytes must be
 // multiples of 16. Issued by one thread.
 __device__ __forceinline__ void cp_async_bulk(uint32_t shared, const void* global, int bytes,
