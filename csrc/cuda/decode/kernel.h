@@ -59,7 +59,7 @@ struct DecodeLaunch {
     unsigned group;      // query heads of a key head
     InVectors in_vectors;  // as in Rows
     bool whole_rows;       // the tensor maps are those of encode_whole_rows
-    bool read_once;        // by one block, and not from L2
+    bool evict_first;      // L2 drops K and V before other lines
 };
 
 // Copies the tile's rows of Q to shared memory, zeros past the last one.
@@ -86,12 +86,11 @@ __device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t 
     }
 }
 
-// What is read once makes room in L2 for the rest of it: 0.5 to 4 % less time than without
-// (docs/lab/cuda-kernels.md).
+// The cache policy of TMA's copies.
 template <bool tensor_maps>
-__device__ __forceinline__ uint64_t read_policy(bool once) {
+__device__ __forceinline__ uint64_t copy_policy(bool evict_first) {
     if constexpr (tensor_maps) {
-        return once ? sm90::ptx::evict_first_policy() : sm90::ptx::evict_normal_policy();
+        return evict_first ? sm90::ptx::evict_first_policy() : sm90::ptx::evict_normal_policy();
     }
     return 0;
 }
@@ -150,7 +149,7 @@ __device__ __forceinline__ void decode(const DecodeLaunch& launch) {
         return barrier + 16 + (group * kStages + stage) * 16;
     };
     const auto value_full = [&](int stage) { return key_full(stage) + 8; };
-    const uint64_t policy = read_policy<tensor_maps>(launch.read_once);
+    const uint64_t policy = copy_policy<tensor_maps>(launch.evict_first);
     // Requests the rows of K or V of a step, if it is this block's.
     const auto load = [&](uint32_t target, const CUtensorMap* map, uint32_t full,
                           const Rows<const T>& source, int step) {
