@@ -122,7 +122,7 @@ inline bool distinct_heads(const Attention& problem) {
 }
 
 // Whether L2 shall drop K and V before other lines: if one block reads them, from memory. Of more than
-// eight times L2, calls took as long or up to 8 % longer with what others had left in it.
+// eight times L2, calls took as long or up to 9 % longer with what others had left in it.
 inline bool is_dropped_first(const Attention& problem, int64_t tiles) {
     const Device& device = device_at(current_device());
     return tiles == 1 && distinct_heads(problem) && from_memory(problem, device) &&
