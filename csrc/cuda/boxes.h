@@ -37,30 +37,41 @@ struct Boxes {
     }
 };
 
-// Run by one thread: starts the copy of `rows` rows, box by box; `barrier` counts their bytes. `policy` is
-// none or one of L2's. From sm_90 on.
-template <int head_dim, int rows, typename... Policy>
+// Run by one thread: starts the copy of `rows` rows, box by box; `barrier` counts their bytes. L2 drops the rows
+// before others if `evict_first`. From sm_90 on.
+template <int head_dim, int rows>
 __device__ __forceinline__ void issue_boxes(uint32_t shared, const CUtensorMap* map,
                                             uint32_t barrier, int first_row, int head, int batch,
-                                            Policy... policy) {
+                                            bool evict_first = false) {
     using Layout = Boxes<head_dim, rows>;
     sm90::ptx::mbarrier_arrive_expect_tx(barrier, Layout::kCount * Layout::kBoxBytes);
 #pragma unroll
     for (int box = 0; box < Layout::kCount; ++box) {
-        sm90::ptx::cp_async_bulk_tensor_4d(shared + box * Layout::kBoxBytes, map, barrier,
-                                           box * Layout::kDims, first_row, head, batch, policy...);
+        const uint32_t target = shared + box * Layout::kBoxBytes;
+        const int dim = box * Layout::kDims;
+        if (evict_first) {
+            sm90::ptx::cp_async_bulk_tensor_4d(target, map, barrier, dim, first_row, head, batch,
+                                               sm90::ptx::evict_first_policy());
+        } else {
+            sm90::ptx::cp_async_bulk_tensor_4d(target, map, barrier, dim, first_row, head, batch);
+        }
     }
 }
 
 // The same in one copy, by a map of encode_whole_rows.
-template <int head_dim, int rows, typename... Policy>
+template <int head_dim, int rows>
 __device__ __forceinline__ void issue_whole_rows(uint32_t shared, const CUtensorMap* map,
                                                  uint32_t barrier, int first_row, int head,
-                                                 int batch, Policy... policy) {
+                                                 int batch, bool evict_first) {
     using Layout = Boxes<head_dim, rows>;
     sm90::ptx::mbarrier_arrive_expect_tx(barrier, Layout::kCount * Layout::kBoxBytes);
-    sm90::ptx::cp_async_bulk_tensor_5d(shared, map, barrier, {0, first_row, 0, head, batch},
-                                       policy...);
+    const int at[5] = {0, first_row, 0, head, batch};
+    if (evict_first) {
+        sm90::ptx::cp_async_bulk_tensor_5d(shared, map, barrier, at,
+                                           sm90::ptx::evict_first_policy());
+    } else {
+        sm90::ptx::cp_async_bulk_tensor_5d(shared, map, barrier, at);
+    }
 }
 
 // Run by `threads` threads: the same by cp.async, for any strides and chip; see load_tile.

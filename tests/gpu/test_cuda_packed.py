@@ -38,7 +38,7 @@ GROUPS = [
 
 
 def queries(count: int, fewer: int, dim: int, causal: Causal) -> int:
-    """`count`, or `fewer` where those leave packed rows unused and the main kernel multiplies less.
+    """`count`, or `fewer` where `count` fills packed tiles so badly that the main kernel takes them.
 
     That is without a mask, for head dims that packed tiles round up most.
     """

@@ -59,7 +59,7 @@ struct DecodeLaunch {
     unsigned group;      // query heads of a key head
     InVectors in_vectors;  // as in Rows
     bool whole_rows;       // the tensor maps are those of encode_whole_rows
-    bool evict_first;      // L2 drops K and V before other lines
+    bool evict_first;      // L2 drops what tensor maps copy before other lines
 };
 
 // Copies the tile's rows of Q to shared memory, zeros past the last one.
@@ -84,15 +84,6 @@ __device__ __forceinline__ void load_query(const DecodeLaunch& launch, uint32_t 
         }
         ptx::st_shared_128(shared + Layout::offset(row, chunk), elements);
     }
-}
-
-// The cache policy of TMA's copies.
-template <bool tensor_maps>
-__device__ __forceinline__ uint64_t copy_policy(bool evict_first) {
-    if constexpr (tensor_maps) {
-        return evict_first ? sm90::ptx::evict_first_policy() : sm90::ptx::evict_normal_policy();
-    }
-    return 0;
 }
 
 template <typename Tile, bool causal, bool tensor_maps>
@@ -149,7 +140,6 @@ __device__ __forceinline__ void decode(const DecodeLaunch& launch) {
         return barrier + 16 + (group * kStages + stage) * 16;
     };
     const auto value_full = [&](int stage) { return key_full(stage) + 8; };
-    const uint64_t policy = copy_policy<tensor_maps>(launch.evict_first);
     // Requests the rows of K or V of a step, if it is this block's.
     const auto load = [&](uint32_t target, const CUtensorMap* map, uint32_t full,
                           const Rows<const T>& source, int step) {
@@ -160,10 +150,10 @@ __device__ __forceinline__ void decode(const DecodeLaunch& launch) {
             if (group_thread == 0) {
                 if (launch.whole_rows) {
                     issue_whole_rows<kHeadDim, kKeys>(target, map, full, step * kKeys, kv_head,
-                                                      batch, policy);
+                                                      batch, launch.evict_first);
                 } else {
                     issue_boxes<kHeadDim, kKeys>(target, map, full, step * kKeys, kv_head, batch,
-                                                 policy);
+                                                 launch.evict_first);
                 }
             }
         } else if constexpr (Tile::kBoxes) {

@@ -103,30 +103,25 @@ const ClusterCounts& clusters_at_once(int device) {
     return allow_clusters_of<Tile, causal, false>(device);
 }
 
-inline int64_t key_value_bytes(const Attention& problem) {
-    return 2 * problem.batch * problem.kv_heads * problem.k_len * problem.head_dim * kElementBytes;
+// K and V of less than this part of L2 stay there from one call to the next.
+constexpr double kStaysInL2 = 0.875;
+// L2 drops K and V first up to this many times its size: at 268 MB that gains or costs 2 %, at 537 MB it costs up to
+// 9 % with what others had left in L2.
+constexpr double kMostEvictedFirst = 8;
+
+// The size of K and V, in that of L2.
+inline double l2_share(const Attention& problem, const Device& device) {
+    return 2.0 * static_cast<double>(problem.batch * problem.kv_heads * problem.k_len) *
+           static_cast<double>(problem.head_dim * kElementBytes) / device.l2_bytes;
 }
 
-// Whether K and V do not stay in L2 from one call to the next.
-inline bool from_memory(const Attention& problem, const Device& device) {
-    return key_value_bytes(problem) > device.l2_bytes / 8 * 7;
-}
-
-// Whether K and V hold different elements for each head and batch.
-inline bool distinct_heads(const Attention& problem) {
-    const auto distinct = [&](const Strides& strides) {
+// Whether a head of K and V is one block's alone: `tiles` read it, and no other head is the same memory.
+inline bool is_read_once(const Attention& problem, int64_t tiles) {
+    const auto moves = [&](const Strides& strides) {
         return (problem.batch == 1 || strides.batch != 0) &&
                (problem.kv_heads == 1 || strides.head != 0);
     };
-    return distinct(problem.k_strides) && distinct(problem.v_strides);
-}
-
-// Whether L2 shall drop K and V before other lines: if one block reads them, from memory. Of more than
-// eight times L2, calls took as long or up to 9 % longer with what others had left in it.
-inline bool is_dropped_first(const Attention& problem, int64_t tiles) {
-    const Device& device = device_at(current_device());
-    return tiles == 1 && distinct_heads(problem) && from_memory(problem, device) &&
-           key_value_bytes(problem) / 8 <= device.l2_bytes;
+    return tiles == 1 && moves(problem.k_strides) && moves(problem.v_strides);
 }
 
 template <typename Tile, bool causal>
@@ -138,7 +133,7 @@ Division division_of(const Attention& problem, bool scratch) {
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
                           clusters_at_once<Tile, causal>(index).of, scratch, Tile::kBlockRate,
-                          from_memory(problem, device)});
+                          l2_share(problem, device) > kStaysInL2});
 }
 
 // Describes K and V for TMA if the tile takes it and the chip supports their strides.
@@ -220,7 +215,9 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
     arguments.kv_heads = static_cast<unsigned>(problem.kv_heads);
     arguments.group = static_cast<unsigned>(problem.heads / problem.kv_heads);
     arguments.in_vectors = in_vectors(problem);
-    arguments.evict_first = is_dropped_first(problem, tiles);
+    const double share = l2_share(problem, device_at(current_device()));
+    arguments.evict_first = is_read_once(problem, tiles) && share > kStaysInL2 &&
+                            share <= kMostEvictedFirst;
 
     auto kernel = reinterpret_cast<const void*>(forward_decode<Tile, causal, false>);
     if constexpr (Tile::kBoxes) {

@@ -82,7 +82,7 @@ __device__ __forceinline__ void cp_async_bulk_tensor_5d(uint32_t shared, const C
         : "memory");
 }
 
-// The copies above with a cache policy for L2.
+// The copies above with an L2 cache policy.
 __device__ __forceinline__ void cp_async_bulk_tensor_4d(uint32_t shared, const CUtensorMap* map,
                                                         uint32_t barrier, int dim, int row,
                                                         int head, int batch, uint64_t policy) {
@@ -105,17 +105,10 @@ __device__ __forceinline__ void cp_async_bulk_tensor_5d(uint32_t shared, const C
         : "memory");
 }
 
-// L2 drops the line before others.
+// An L2 cache policy: these lines go before others.
 __device__ __forceinline__ uint64_t evict_first_policy() {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-
-// L2's own choice.
-__device__ __forceinline__ uint64_t evict_normal_policy() {
-    uint64_t policy;
-    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
     return policy;
 }
 
