@@ -1,7 +1,7 @@
-// The fp16 kernels for few queries and many keys. See kernel.h for the method and launch.h for the
-// tiles.
+// The fp16 kernels for few queries and many keys. See kernel.h for the method and pick_tile.h
+// for the tiles.
 #include "forward.h"
-#include "launch.h"
+#include "pick_tile.h"
 
 namespace flashbench::cuda::decode {
 

@@ -5,7 +5,7 @@
 // head r % group ("pack-GQA"). The keys of a tile are divided among blocks of threads, and those of a
 // block among groups of warps. A group streams its keys through its own ring of buffers, so it waits
 // only for the ring's copies; the arithmetic is that of ../warp_tile.h. The copies are cp.async's, which
-// start soonest, or on Hopper TMA's, which one lane starts (launch.h): refills by cp.async queue, 16 bytes
+// start soonest, or on Hopper TMA's, which one lane starts (pick_tile.h): refills by cp.async queue, 16 bytes
 // a lane, and meanwhile the warp computes nothing. The groups' results (output, base, sum) are merged in
 // a fixed order:
 //
