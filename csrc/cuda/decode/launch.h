@@ -14,6 +14,7 @@
 #include "../rows.h"
 #include "../sm90/tensor_map.h"
 #include "kernel.h"
+#include "l2.h"
 #include "merge_kernel.h"
 #include "split.h"
 
@@ -40,27 +41,6 @@ const ClusterCounts& clusters_at_once(int device) {
     return allow_clusters_of<Tile, causal, false>(device);
 }
 
-// K and V of less than this part of L2 stay there from one call to the next.
-constexpr double kStaysInL2 = 0.875;
-// L2 drops K and V first up to this many times its size: at 268 MB that gains or costs 2 %, at 537 MB it costs up to
-// 9 % with what others had left in L2.
-constexpr double kMostEvictedFirst = 8;
-
-// The size of K and V, in that of L2.
-inline double l2_share(const Attention& problem, const Device& device) {
-    return 2.0 * static_cast<double>(problem.batch * problem.kv_heads * problem.k_len) *
-           static_cast<double>(problem.head_dim * kElementBytes) / device.l2_bytes;
-}
-
-// Whether a head of K and V is one block's alone: `tiles` read it, and no other head is the same memory.
-inline bool is_read_once(const Attention& problem, int64_t tiles) {
-    const auto moves = [&](const Strides& strides) {
-        return (problem.batch == 1 || strides.batch != 0) &&
-               (problem.kv_heads == 1 || strides.head != 0);
-    };
-    return tiles == 1 && moves(problem.k_strides) && moves(problem.v_strides);
-}
-
 template <typename Tile, bool causal>
 Division division_of(const Attention& problem, bool scratch) {
     const int index = current_device();
@@ -70,7 +50,7 @@ Division division_of(const Attention& problem, bool scratch) {
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
                           clusters_at_once<Tile, causal>(index).of, scratch, Tile::kBlockRate,
-                          l2_share(problem, device) > kStaysInL2});
+                          come_from_memory(problem, device.l2_bytes)});
 }
 
 // Describes K and V for TMA if the tile takes it and the chip supports their strides.
@@ -152,9 +132,8 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
     arguments.kv_heads = static_cast<unsigned>(problem.kv_heads);
     arguments.group = static_cast<unsigned>(problem.heads / problem.kv_heads);
     arguments.in_vectors = in_vectors(problem);
-    const double share = l2_share(problem, device_at(current_device()));
-    arguments.evict_first = is_read_once(problem, tiles) && share > kStaysInL2 &&
-                            share <= kMostEvictedFirst;
+    arguments.evict_first =
+        are_evicted_first(problem, tiles, device_at(current_device()).l2_bytes);
 
     auto kernel = reinterpret_cast<const void*>(forward_decode<Tile, causal, false>);
     if constexpr (Tile::kBoxes) {

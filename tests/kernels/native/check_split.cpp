@@ -1,7 +1,7 @@
 // Divides keys as the CUDA kernels for few queries do, and merges parts of a softmax as they do, and
 // compares the choice with what was measured on an H200 (docs/lab/cuda-kernels.md, "How to divide"):
 // exits with 1 and a line about the first problem whose division is wrong, or takes more than 5 % longer
-// than the best.
+// than the best. Also checks which K and V L2 drops first.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../../../csrc/cuda/decode/l2.h"
 #include "../../../csrc/cuda/decode/split.h"
 
 using namespace flashbench::cuda::decode;
@@ -54,6 +55,46 @@ double merged(const std::vector<float>& scores, const std::vector<float>& values
         out += outs[split] * std::exp2(bases[split] - base);
     }
     return out / sum;
+}
+
+// K and V of so many heads and keys, contiguous.
+flashbench::Attention keys_of(int64_t batch, int64_t kv_heads, int64_t k_len, int64_t head_dim) {
+    flashbench::Attention problem{};
+    problem.batch = batch;
+    problem.kv_heads = kv_heads;
+    problem.k_len = k_len;
+    problem.head_dim = head_dim;
+    problem.k_strides = {kv_heads * k_len * head_dim, k_len * head_dim, head_dim, 1};
+    problem.v_strides = problem.k_strides;
+    return problem;
+}
+
+void expect_evicted_first(bool expected, const char* what, const flashbench::Attention& problem,
+                          int64_t tiles = 1) {
+    for (const int64_t l2_bytes : {int64_t{50} << 20, int64_t{60} << 20}) {  // an H100's, an H200's
+        if (are_evicted_first(problem, tiles, l2_bytes) != expected) {
+            std::printf("evicted first, of %lld bytes of L2: %s\n",
+                        static_cast<long long>(l2_bytes), what);
+            std::exit(1);
+        }
+    }
+}
+
+void check_evicted_first() {
+    expect_evicted_first(false, "17 MB, which stay in L2", keys_of(1, 8, 4096, 128));
+    expect_evicted_first(true, "67 MB", keys_of(1, 32, 4096, 128));
+    expect_evicted_first(true, "268 MB", keys_of(256, 1, 1024, 256));
+    expect_evicted_first(false, "537 MB", keys_of(64, 8, 2048, 128));
+    expect_evicted_first(false, "two tiles of rows", keys_of(1, 32, 4096, 128), 2);
+    auto expanded = keys_of(16, 8, 4096, 128);
+    expanded.v_strides.batch = 0;
+    expect_evicted_first(false, "V of one problem for a batch", expanded);
+    expanded = keys_of(16, 8, 4096, 128);
+    expanded.k_strides.head = 0;
+    expect_evicted_first(false, "K of one head for all", expanded);
+    auto single = keys_of(1, 32, 4096, 128);
+    single.k_strides.batch = 0;
+    expect_evicted_first(true, "the stride of a batch of one", single);
 }
 
 // Microseconds by "splits,cluster": bf16, graph replays, in turns.
@@ -160,6 +201,7 @@ int main() {
     if (!good) {
         return 1;
     }
+    check_evicted_first();
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
     for (const auto& places : kPlaces) {
