@@ -38,7 +38,7 @@ GROUPS = [
 
 
 def queries(count: int, fewer: int, dim: int, causal: Causal) -> int:
-    """`count`, or `fewer` where `count` fills packed tiles so badly that the main kernel takes them.
+    """`count`, or `fewer` where `count` fills packed tiles so badly that main's are faster.
 
     That is without a mask, for head dims that packed tiles round up most.
     """
