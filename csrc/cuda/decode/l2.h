@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "../../attention.h"
-#include "../constants.h"
+#include "../key_value_bytes.h"
 
 namespace flashbench::cuda::decode {
 
@@ -16,8 +16,8 @@ constexpr double kMostEvictedFirst = 8;
 
 // The size of K and V, in that of L2.
 inline double l2_share(const Attention& problem, int64_t l2_bytes) {
-    return 2.0 * static_cast<double>(problem.batch * problem.kv_heads * problem.k_len) *
-           static_cast<double>(problem.head_dim * kElementBytes) / static_cast<double>(l2_bytes);
+    return static_cast<double>(key_value_bytes(problem, problem.batch)) /
+           static_cast<double>(l2_bytes);
 }
 
 inline bool come_from_memory(const Attention& problem, int64_t l2_bytes) {

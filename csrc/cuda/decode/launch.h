@@ -132,13 +132,13 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
     arguments.kv_heads = static_cast<unsigned>(problem.kv_heads);
     arguments.group = static_cast<unsigned>(problem.heads / problem.kv_heads);
     arguments.in_vectors = in_vectors(problem);
-    arguments.evict_first =
-        are_evicted_first(problem, tiles, device_at(current_device()).l2_bytes);
 
     auto kernel = reinterpret_cast<const void*>(forward_decode<Tile, causal, false>);
     if constexpr (Tile::kBoxes) {
         if (encode_keys_and_values<Tile>(problem, arguments)) {
-            allow_clusters_of<Tile, causal, true>(current_device());
+            const int device = current_device();
+            arguments.evict_first = are_evicted_first(problem, tiles, device_at(device).l2_bytes);
+            allow_clusters_of<Tile, causal, true>(device);
             kernel = reinterpret_cast<const void*>(forward_decode<Tile, causal, true>);
         }
     }

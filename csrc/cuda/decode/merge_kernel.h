@@ -6,7 +6,10 @@
 
 #include <cstdint>
 
-#include "kernel.h"
+#include "../../attention.h"
+#include "../rows.h"
+#include "../sm90/ptx.h"
+#include "decode_launch.h"
 #include "merge.h"
 
 namespace flashbench::cuda::decode {

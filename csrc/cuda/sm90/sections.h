@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "../../attention.h"
-#include "../constants.h"
+#include "../key_value_bytes.h"
 
 namespace flashbench::cuda::sm90 {
 
@@ -13,8 +13,7 @@ namespace flashbench::cuda::sm90 {
 // H100's 50 MB 23.
 inline int64_t parts_for_l2(const Attention& problem, int64_t l2_bytes) {
     const bool expanded = problem.k_strides.batch == 0 && problem.v_strides.batch == 0;
-    const int64_t bytes = 2 * (expanded ? 1 : problem.batch) * problem.kv_heads * problem.k_len *
-                          problem.head_dim * kElementBytes;
+    const int64_t bytes = key_value_bytes(problem, expanded ? 1 : problem.batch);
     const int64_t part = std::max<int64_t>(1, 7 * l2_bytes);
     return std::max<int64_t>(1, (15 * bytes + part - 1) / part);
 }
