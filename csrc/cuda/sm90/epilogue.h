@@ -12,6 +12,10 @@
 
 namespace flashbench::cuda::sm90 {
 
+// Accumulators of a lane, half a head dim, up to which rows are stored in half lines of memory: whole ones gain
+// 2 to 7 % above 96 dims where memory decides, and nothing below (docs/lab/cuda-kernels.md).
+constexpr int kMostHalfLines = 48;
+
 // Pair i of lane j becomes pair j of lane i, in each four neighbouring lanes.
 __device__ __forceinline__ void transpose_4x4(Pair (&pairs)[4], int quad_lane) {
 #pragma unroll
@@ -29,6 +33,22 @@ __device__ __forceinline__ void transpose_4x4(Pair (&pairs)[4], int quad_lane) {
     }
 }
 
+// A chunk of `row` from `column` on, if there is one.
+template <typename Rows>
+__device__ __forceinline__ void store_chunk(const Rows& rows, int row, int column,
+                                            const Pair (&pairs)[4]) {
+    if (row >= rows.count || column >= rows.head_dim) {
+        return;
+    }
+    auto* const target = rows.at(row);
+    const uint4 chunk = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    if (rows.vectors) {
+        *reinterpret_cast<uint4*>(target + column) = chunk;
+    } else {
+        scatter_chunk(target + column * rows.dim_stride, rows.dim_stride, chunk);
+    }
+}
+
 // Multiplies by `weight(half)` of a lane's two rows and stores the 64 rows from `first_row` on.
 template <typename T, template <typename> class Rows, int count, typename Weight>
 __device__ __forceinline__ void store_weighted_rows(const float (&out)[count],
@@ -39,27 +59,44 @@ __device__ __forceinline__ void store_weighted_rows(const float (&out)[count],
     for (int half = 0; half < 2; ++half) {
         const float weight = weight_of(half);
         const int row = first_row + state.row_in_group(half);
-        T* target = rows.at(row);
         // Each of a row's four lanes has two of every eight of 32 columns: exchange them so
         // that each lane has a whole chunk.
-#pragma unroll
-        for (int i = 2 * half; i < count; i += 16) {
-            Pair pairs[4] = {};
+        const auto take_chunk = [&](int i, Pair(&pairs)[4]) {
 #pragma unroll
             for (int chunk = 0; chunk < 4 && i + 4 * chunk < count; ++chunk) {
                 pairs[chunk] = Element<T>::pack(out[i + 4 * chunk] * weight,
                                                 out[i + 4 * chunk + 1] * weight);
             }
             transpose_4x4(pairs, quad_lane);
-            const int column = i / 16 * 32 + quad_lane * kChunkElements;
-            if (row >= rows.count || column >= rows.head_dim) {
-                continue;
+        };
+        const int quad_column = quad_lane * kChunkElements;
+        if constexpr (count <= kMostHalfLines) {
+#pragma unroll
+            for (int i = 2 * half; i < count; i += 16) {
+                Pair pairs[4] = {};
+                take_chunk(i, pairs);
+                store_chunk(rows, row, i / 16 * 32 + quad_column, pairs);
             }
-            const uint4 chunk = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-            if (rows.vectors) {
-                *reinterpret_cast<uint4*>(target + column) = chunk;
-            } else {
-                scatter_chunk(target + column * rows.dim_stride, rows.dim_stride, chunk);
+        } else {
+            // 64 bytes of a row in one store are half a line of memory. Exchanged with the lanes of the next row, a
+            // store has all 128 of each of four rows, not half of each of eight.
+            const int odd = state.lane / 4 % 2;
+#pragma unroll
+            for (int i = 2 * half; i < count; i += 32) {
+                Pair left[4] = {};
+                Pair right[4] = {};
+                take_chunk(i, left);
+                take_chunk(i + 16, right);
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    const Pair sent = odd ? left[j] : right[j];
+                    const Pair received = __shfl_xor_sync(0xffffffffu, sent, 4);
+                    left[j] = odd ? received : left[j];
+                    right[j] = odd ? right[j] : received;
+                }
+                const int column = (i / 16 + odd) * 32 + quad_column;
+                store_chunk(rows, row - odd, column, left);
+                store_chunk(rows, row - odd + 1, column, right);
             }
         }
     }
