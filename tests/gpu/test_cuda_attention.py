@@ -121,14 +121,29 @@ def test_grouped_query_heads(batch: int, kv_heads: int, causal: Causal, dtype: t
     assert_same_bits(out, attention(q, *repeated, **for_ours(causal)))
 
 
+@pytest.mark.parametrize("kv_heads", [4, 16])
 @pytest.mark.parametrize(
     ("batch", "length", "head_dim"),
-    [(16, 512, 128), (16, 1024, 64), (12, 300, 256), (24, 768, 128), (20, 200, 128)],
+    [
+        (16, 512, 128),
+        (16, 1024, 64),
+        (12, 300, 256),
+        (24, 768, 128),
+        (20, 200, 128),
+        (33, 256, 104),
+        (9, 500, 192),
+        (25, 333, 160),
+        (13, 640, 80),
+    ],
 )
-def test_causal_heads_beyond_l2(batch: int, length: int, head_dim: int, dtype: torch.dtype) -> None:
-    """Heads whose K and V do not stay in L2, which are cut into sections."""
-    q, k, v = qkv(batch, 16, length, length, head_dim, dtype)
-    assert_right(attention(q, k, v, is_causal=True), q, k, v, True)
+def test_many_causal_heads(
+    batch: int, length: int, head_dim: int, kv_heads: int, dtype: torch.dtype
+) -> None:
+    """Heads that are cut into sections, or go round by round (sections.h)."""
+    q = randn(batch, 16, length, head_dim, dtype=dtype)
+    k, v = randn(2, batch, kv_heads, length, head_dim, dtype=dtype)
+    out = attention(q, k, v, is_causal=True, enable_gqa=True)
+    assert_right(out, q, k, v, True)
 
 
 def test_more_heads_than_a_grid_dimension(dtype: torch.dtype) -> None:

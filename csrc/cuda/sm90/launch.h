@@ -31,9 +31,13 @@ Launch launch_arguments(const Attention& problem, int64_t tiles, int64_t blocks)
     arguments.tiles = static_cast<int>(tiles);
     arguments.heads = static_cast<int>(problem.batch * problem.heads);
     arguments.group = static_cast<int>(problem.heads / problem.kv_heads);
-    arguments.section = static_cast<int>(heads_in_section(problem, tiles, blocks,
-                                                          device_at(current_device()).l2_bytes));
-    arguments.rounds = static_cast<int>((arguments.section * tiles + blocks - 1) / blocks);
+    const Sections sections =
+        sections_of(problem, tiles, blocks, device_at(current_device()).l2_bytes);
+    arguments.section = static_cast<int>(sections.heads);
+    arguments.by_head = sections.by_head;
+    arguments.slots = static_cast<int>(sections.by_head ? sections.heads * tiles : blocks);
+    arguments.rounds = static_cast<int>((sections.heads * tiles + arguments.slots - 1) /
+                                        arguments.slots);
     arguments.out_vectors = in_vectors(problem).out;
     return arguments;
 }

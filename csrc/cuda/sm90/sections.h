@@ -67,21 +67,48 @@ inline int64_t heads_of_two_rounds(int64_t all, int64_t group, int64_t tiles, in
     return 10 * (all / heads * most(heads) + most(all % heads)) * blocks <= 11 * work ? heads : all;
 }
 
-// Query heads of a section; all of them, if they are few. Heads of few tiles are cut into sections of two rounds
-// unless all K and V stay in L2 anyway.
-inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t blocks,
-                                int64_t l2_bytes) {
+// How the tiles of a causal launch are ordered.
+struct Sections {
+    int64_t heads;  // query heads of a section
+    bool by_head;   // its tiles head by head in one round; otherwise the longest ones of all its heads first
+};
+
+// Query heads of a section that is one round of whole heads; none if the SM with the most work would then have over
+// a twentieth more than its share. Where memory decides, the long tiles of all SMs at once would wait for it, and
+// the short ones leave it idle.
+inline int64_t heads_of_a_round(int64_t all, int64_t tiles, int64_t blocks, int64_t seen_by_all) {
+    const int64_t heads = std::min(all, blocks / tiles);
+    if (heads == 0) {
+        return 0;
+    }
+    // A block has the longest tile of one round and the shortest of the next, and so on.
+    const int64_t rounds = (all + heads - 1) / heads;
+    const int64_t most = rounds / 2 * (2 * seen_by_all + tiles + 1) +
+                         rounds % 2 * (seen_by_all + tiles);
+    const int64_t work = all * tiles * (2 * seen_by_all + tiles + 1) / 2;
+    return 20 * most * blocks <= 21 * work ? heads : 0;
+}
+
+// Heads of few tiles go round by round if that divides them well, or into sections of two rounds unless all K and V
+// stay in L2 anyway. Heads of many tiles: as many as share the keys that L2 holds.
+inline Sections sections_of(const Attention& problem, int64_t tiles, int64_t blocks,
+                            int64_t l2_bytes) {
     const int64_t all = problem.batch * problem.heads;
     const int64_t group = problem.heads / problem.kv_heads;
     constexpr int64_t kFewestTiles = 8;
     if (!problem.causal || all <= kMinSectionHeads * group) {
-        return all;
+        return {all, false};
     }
     const int64_t seen_by_all = problem.causal_offset * tiles / problem.q_len;
     if (tiles < kFewestTiles) {
-        return tiles == 1 || parts_for_l2(problem, l2_bytes) == 1
-                   ? all
-                   : heads_of_two_rounds(all, group, tiles, blocks, seen_by_all);
+        if (tiles == 1) {
+            return {all, false};
+        }
+        if (const int64_t heads = heads_of_a_round(all, tiles, blocks, seen_by_all)) {
+            return {heads, true};
+        }
+        const bool stay = parts_for_l2(problem, l2_bytes) == 1;
+        return {stay ? all : heads_of_two_rounds(all, group, tiles, blocks, seen_by_all), false};
     }
     const auto time_with = [&](int64_t heads) {
         return static_cast<double>(
@@ -98,7 +125,7 @@ inline int64_t heads_in_section(const Attention& problem, int64_t tiles, int64_t
             best_time = time;
         }
     }
-    return best;
+    return {best, false};
 }
 
 }  // namespace flashbench::cuda::sm90

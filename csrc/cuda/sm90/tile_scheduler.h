@@ -23,7 +23,9 @@ struct Launch {
     int group;          // query heads of a key head
     int packed_rows;    // of a tile, if it is packed: whole queries
     int section;        // heads whose tiles are scheduled together
-    int rounds;         // of a section over the grid
+    bool by_head;       // the tiles of a section head by head; otherwise its longest ones first
+    int slots;          // of a round: blocks of threads that take part
+    int rounds;         // of a section
     bool tensor_maps;   // the maps are valid: the copy engine can read q, k and v
     bool out_vectors;   // as in Rows
     Tail tail;          // if the tile is divided
@@ -121,7 +123,8 @@ __device__ __forceinline__ Work get_work(uint32_t shared) {
 //
 // Full: the tiles of a head together, to share its keys in L2. Causal: the tiles with the most keys
 // first, so that short ones fill the end, one section of heads at a time, so that several tiles share
-// each head's keys here too. A section begins with a new round.
+// each head's keys here too; or head by head (sections.h), so that long and short tiles run at the same time. A
+// section begins with a new round.
 //
 // Called by whole warps. The shuffle makes the tile provably warp-uniform: ptxas then keeps the state of
 // the surrounding loops in uniform registers, worth 5 % of a kernel's time.
@@ -177,7 +180,7 @@ private:
     }
 
     __device__ __forceinline__ bool next_whole(Work& work) {
-        const int grid = gridDim.x;
+        const int slots = launch.slots;
         int index;
         int section;
         do {
@@ -189,18 +192,19 @@ private:
                 return false;
             }
             section = min(launch.section, launch.heads - first_head);
-            index = round * grid + (back ? grid - 1 - blockIdx.x : blockIdx.x);
+            // Past the section, or below zero, for blocks beyond the slots.
+            index = round * slots + (back ? slots - 1 - blockIdx.x : blockIdx.x);
             index = __shfl_sync(0xffffffffu, index, 0);
             back = !back;
             ++round;
-        } while (index >= section * launch.tiles);
+        } while (index < 0 || index >= section * launch.tiles);
         const Attention& problem = launch.problem;
         const bool causal = !Tile::kDivided && problem.causal;
         int batch_head = index / launch.tiles;
         int tile = index % launch.tiles;
         if (causal) {
-            batch_head = first_head + index % section;
-            tile = launch.tiles - 1 - index / section;
+            batch_head = first_head + (launch.by_head ? index / launch.tiles : index % section);
+            tile = launch.tiles - 1 - (launch.by_head ? index % launch.tiles : index / section);
         }
         place(work, batch_head, tile);
         const int k_len = static_cast<int>(problem.k_len);

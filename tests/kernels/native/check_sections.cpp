@@ -90,23 +90,35 @@ void check_short(const Attention& problem, int64_t l2_bytes) {
     }
 }
 
-// The most work of a block, in rows of tiles, as TileScheduler walks.
-int64_t busiest(const Attention& problem, int64_t section, int64_t tiles, int64_t blocks) {
+// The most work of a block, in rows of tiles, as TileScheduler walks; each tile once.
+int64_t busiest(const Attention& problem, const Sections& sections, int64_t tiles, int64_t blocks) {
     const int64_t all = problem.batch * problem.heads;
-    const int64_t rounds = (section * tiles + blocks - 1) / blocks;
+    const int64_t slots = sections.by_head ? sections.heads * tiles : blocks;
+    const int64_t rounds = (sections.heads * tiles + slots - 1) / slots;
     std::vector<int64_t> work(blocks);
+    std::vector<char> taken(all * tiles);
     bool back = false;
-    for (int64_t first = 0; first < all; first += section) {
-        const int64_t heads = std::min(section, all - first);
+    for (int64_t first = 0; first < all; first += sections.heads) {
+        const int64_t heads = std::min(sections.heads, all - first);
         for (int64_t round = 0; round < rounds; ++round) {
             for (int64_t block = 0; block < blocks; ++block) {
-                const int64_t index = round * blocks + (back ? blocks - 1 - block : block);
-                if (index < heads * tiles) {
-                    work[block] += tiles - index / heads;
+                const int64_t index = round * slots + (back ? slots - 1 - block : block);
+                if (index < 0 || index >= heads * tiles) {
+                    continue;
                 }
+                const int64_t head =
+                    first + (sections.by_head ? index / tiles : index % heads);
+                const int64_t longer = sections.by_head ? index % tiles : index / heads;
+                char& once = taken[head * tiles + longer];
+                expect(!once, "a tile computed twice", problem);
+                once = 1;
+                work[block] += tiles - longer;
             }
             back = !back;
         }
+    }
+    for (const char once : taken) {
+        expect(once, "a tile left out", problem);
     }
     return *std::max_element(work.begin(), work.end());
 }
@@ -116,14 +128,23 @@ void check_main(const Attention& problem, int64_t l2_bytes) {
     const int64_t all = problem.batch * problem.heads;
     const int64_t group = problem.heads / problem.kv_heads;
     const int64_t blocks = std::min(kSms, tiles * all);
-    const int64_t section = heads_in_section(problem, tiles, blocks, l2_bytes);
-    expect(section == all || section % group == 0, "a section that cuts a group", problem);
-    expect(section >= 1 && section <= all, "a section of no or too many heads", problem);
-    if (section < all && tiles < 8) {
-        expect(section * tiles <= 2 * kSms && (section + group) * tiles > 2 * kSms,
+    const Sections sections = sections_of(problem, tiles, blocks, l2_bytes);
+    expect(sections.heads >= 1 && sections.heads <= all, "a section of no or too many heads",
+           problem);
+    const int64_t longest = busiest(problem, sections, tiles, blocks);
+    if (sections.by_head) {
+        expect(problem.causal && sections.heads * tiles <= blocks,
+               "a section that does not fit in a round", problem);
+        expect(40 * longest * blocks <= 21 * all * tiles * (tiles + 1),
+               "rounds that keep an SM busy longer", problem);
+        return;
+    }
+    expect(sections.heads == all || sections.heads % group == 0, "a section that cuts a group",
+           problem);
+    if (sections.heads < all && tiles < 8) {
+        expect(sections.heads * tiles <= 2 * kSms && (sections.heads + group) * tiles > 2 * kSms,
                "a section that does not fill two rounds", problem);
-        expect(4 * busiest(problem, section, tiles, blocks) <=
-                   5 * busiest(problem, all, tiles, blocks),
+        expect(4 * longest <= 5 * busiest(problem, {all, false}, tiles, blocks),
                "sections that keep an SM busy longer", problem);
     }
 }
@@ -164,17 +185,21 @@ int main() {
     expect_short(problem_of(64, 16, 16, 256, 128, true), kH200, 1);
     expect_short(problem_of(1, 8, 8, 512, 128, false), kH200, 8);
     expect_short(problem_of(1, 8, 8, 512, 64, false), kH200, 1);
-    const auto expect_main = [](const Attention& problem, int64_t section) {
-        expect(heads_in_section(problem, tiles_of_head(problem, 128), kSms, kH200) == section,
-               "another section", problem);
+    const auto expect_main = [](const Attention& problem, int64_t heads, bool by_head) {
+        const Sections sections =
+            sections_of(problem, tiles_of_head(problem, 128), kSms, kH200);
+        expect(sections.heads == heads && sections.by_head == by_head, "another section", problem);
     };
-    expect_main(problem_of(16, 16, 16, 768, 128, true), 44);
-    expect_main(problem_of(16, 16, 16, 512, 128, true), 66);
-    expect_main(problem_of(8, 32, 32, 640, 128, true), 52);
-    expect_main(problem_of(32, 16, 16, 512, 256, true), 66);
+    expect_main(problem_of(64, 16, 16, 256, 128, true), 66, true);
+    expect_main(problem_of(16, 16, 16, 768, 128, true), 22, true);
+    expect_main(problem_of(16, 16, 16, 512, 128, true), 33, true);
+    expect_main(problem_of(32, 16, 16, 384, 192, true), 44, true);
+    expect_main(problem_of(32, 16, 16, 512, 256, true), 33, true);
+    expect_main(problem_of(20, 12, 12, 640, 128, true), 52, false);
+    expect_main(problem_of(16, 16, 16, 896, 128, true), 37, false);
     // Not measured: all K and V in L2; a last section of few heads.
-    expect_main(problem_of(8, 12, 12, 384, 128, true), 96);
-    expect_main(problem_of(6, 8, 8, 768, 256, true), 48);
-    expect_main(problem_of(8, 12, 12, 768, 128, true), 96);
+    expect_main(problem_of(8, 12, 12, 384, 128, true), 96, false);
+    expect_main(problem_of(6, 8, 8, 768, 256, true), 48, false);
+    expect_main(problem_of(8, 12, 12, 768, 128, true), 96, false);
     std::printf("sections checked\n");
 }
