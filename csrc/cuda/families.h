@@ -134,7 +134,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     const int64_t k_len = problem.k_len;
     const bool narrow = problem.head_dim <= 64;
     // Copies of rows that are no multiple of 32 bytes are slow, and these small tiles copy the most.
-    const int64_t few_keys = problem.head_dim % 16 == 0 ? 1024 : 256;
+    const bool slow_copies = problem.head_dim % 16 != 0;
+    const int64_t few_keys = slow_copies ? 256 : 1024;
     // The main kernel's tiles are 32 or 48 wide, the short one's 64.
     const bool narrower = problem.head_dim <= 48;
     if (tiles(64) <= at_once) {
@@ -143,16 +144,22 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
         }
         return k_len < (!narrow && is_crowded(problem, at_once) ? 4096 : 8192);
     }
+    // The main kernel's tiles of 128 rows waste no more rows than two of 64, and many of them run faster.
+    const bool pairs = (q_len + 63) / 64 % 2 == 0;
+    const bool many_pairs =
+        pairs && (q_len > 128 || problem.head_dim <= 96) && tiles(128) > 3 * at_once;
     if (is_uneven(problem)) {
+        if (!narrow) {
+            return k_len <= 256 && !many_pairs && !(pairs && q_len > 128 && slow_copies);
+        }
         if (narrower && k_len > 768 && k_len <= 1024 && tiles(64) <= 2 * at_once) {
             return false;
         }
-        return k_len <= (narrow ? few_keys : 256) ||
-               (narrow && few_keys == 1024 && tiles(64) <= 2 * at_once);
+        return k_len <= few_keys || (!slow_copies && tiles(64) <= 2 * at_once);
     }
     if (!narrow) {
         const bool fills_main = q_len % 128 == 0 && (q_len >= 256 || tiles(64) > 4 * at_once);
-        return k_len <= 256 && !fills_main;
+        return k_len <= 256 && !fills_main && !many_pairs;
     }
     if (k_len <= 256 || (2 * tiles(64) <= 3 * at_once && (problem.causal || k_len < 4096))) {
         return true;
@@ -202,15 +209,20 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   9.0      <= 64  full: k_len <= 256; tiles of 64 rows: 1.5 an SM and          sm90, short
 //                     k_len < 4096; k_len <= 1024, head_dim > 48 and predicted
 //                     to be faster (sm90/cost.h)
-//   9.0     <= 128  causal: k_len <= 256                                         sm90, short
+//   9.0     <= 128  causal: k_len <= 256, unless tiles of 64 rows are pairs and  sm90, short
+//                     tiles of 128 rows: more than 3 an SM, or 16 does not
+//                     divide head_dim
 //   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len and             sm90, short
-//                     q_len >= 256 or tiles of 64 rows: more than 4 an SM
+//                     q_len >= 256 or tiles of 64 rows: more than 4 an SM,
+//                     or these are pairs and tiles of 128 rows: more than 3
 //   9.0     <= 128  else                                                         sm90
 //   9.0      > 128  at least 64 tiles of 128 rows; any number if q_len > 256     sm90
 //                     or full and k_len > 512
 //   any        any                                                               sm80
 //
 // "Full" in the rows of decode with q_len up to 32 is any mask but a causal one at the top left.
+//
+// "Pairs": a head has an even number of tiles of 64 rows, and more than two (or two of them, many of head dim 65 to 96).
 //
 // Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM"; those up to 48 are not short
 // with 769 to 1024 causal keys and tiles of 64 rows: more than 1 to 2 an SM. Causal: keys
