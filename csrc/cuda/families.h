@@ -145,12 +145,11 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
         return k_len < (!narrow && is_crowded(problem, at_once) ? 4096 : 8192);
     }
     // The main kernel's tiles of 128 rows waste no more rows than two of 64, and many of them run faster.
-    const bool pairs = (q_len + 63) / 64 % 2 == 0;
-    const bool many_pairs =
-        pairs && (q_len > 128 || problem.head_dim <= 96) && tiles(128) > 3 * at_once;
+    const bool pairs = (q_len + 63) / 64 % 2 == 0 && (q_len > 128 || problem.head_dim <= 96);
     if (is_uneven(problem)) {
         if (!narrow) {
-            return k_len <= 256 && !many_pairs && !(pairs && q_len > 128 && slow_copies);
+            const bool many = tiles(128) > 3 * at_once || (q_len > 128 && slow_copies);
+            return k_len <= 256 && !(pairs && many);
         }
         if (narrower && k_len > 768 && k_len <= 1024 && tiles(64) <= 2 * at_once) {
             return false;
@@ -159,7 +158,8 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
     }
     if (!narrow) {
         const bool fills_main = q_len % 128 == 0 && (q_len >= 256 || tiles(64) > 4 * at_once);
-        return k_len <= 256 && !fills_main && !many_pairs;
+        const bool many = 4 * tiles(128) > (q_len > 128 ? 7 : 12) * at_once;
+        return k_len <= 256 && !fills_main && !(pairs && many);
     }
     if (k_len <= 256 || (2 * tiles(64) <= 3 * at_once && (problem.causal || k_len < 4096))) {
         return true;
@@ -210,11 +210,12 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //                     k_len < 4096; k_len <= 1024, head_dim > 48 and predicted
 //                     to be faster (sm90/cost.h)
 //   9.0     <= 128  causal: k_len <= 256, unless tiles of 64 rows are pairs and  sm90, short
-//                     tiles of 128 rows: more than 3 an SM, or 16 does not
-//                     divide head_dim
+//                     tiles of 128 rows: more than 3 an SM, or q_len > 128 and
+//                     16 does not divide head_dim
 //   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len and             sm90, short
-//                     q_len >= 256 or tiles of 64 rows: more than 4 an SM,
-//                     or these are pairs and tiles of 128 rows: more than 3
+//                     q_len >= 256 or tiles of 64 rows: more than 4 an SM; or
+//                     these are pairs and tiles of 128 rows: more than 3 an SM
+//                     (7/4 if q_len > 128)
 //   9.0     <= 128  else                                                         sm90
 //   9.0      > 128  at least 64 tiles of 128 rows; any number if q_len > 256     sm90
 //                     or full and k_len > 512
@@ -222,7 +223,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //
 // "Full" in the rows of decode with q_len up to 32 is any mask but a causal one at the top left.
 //
-// "Pairs": a head has an even number of tiles of 64 rows, and more than two (or two of them, many of head dim 65 to 96).
+// "Pairs": a head has an even number of tiles of 64 rows, and more than 128 rows or at most 96 dims.
 //
 // Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM"; those up to 48 are not short
 // with 769 to 1024 causal keys and tiles of 64 rows: more than 1 to 2 an SM. Causal: keys
