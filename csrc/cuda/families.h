@@ -209,13 +209,13 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //   9.0      <= 64  full: k_len <= 256; tiles of 64 rows: 1.5 an SM and          sm90, short
 //                     k_len < 4096; k_len <= 1024, head_dim > 48 and predicted
 //                     to be faster (sm90/cost.h)
-//   9.0     <= 128  causal: k_len <= 256, unless tiles of 64 rows are pairs and  sm90, short
-//                     tiles of 128 rows: more than 3 an SM, or q_len > 128 and
-//                     16 does not divide head_dim
+//   9.0     <= 128  causal: k_len <= 256, unless pairs and either tiles of 128   sm90, short
+//                     rows: more than 3 an SM; or q_len > 128 and 16 does not
+//                     divide head_dim
 //   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len and             sm90, short
 //                     q_len >= 256 or tiles of 64 rows: more than 4 an SM; or
-//                     these are pairs and tiles of 128 rows: more than 3 an SM
-//                     (7/4 if q_len > 128)
+//                     pairs and tiles of 128 rows: more than 3 an SM (7/4 if
+//                     q_len > 128)
 //   9.0     <= 128  else                                                         sm90
 //   9.0      > 128  at least 64 tiles of 128 rows; any number if q_len > 256     sm90
 //                     or full and k_len > 512

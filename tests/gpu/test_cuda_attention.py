@@ -131,9 +131,10 @@ def test_grouped_query_heads(batch: int, kv_heads: int, causal: Causal, dtype: t
         (24, 768, 128),
         (20, 200, 128),
         (33, 256, 104),
-        (9, 500, 192),
-        (25, 333, 160),
         (13, 640, 80),
+        (32, 250, 160),
+        (16, 320, 192),
+        (32, 256, 256),
     ],
 )
 def test_many_causal_heads(
@@ -144,6 +145,16 @@ def test_many_causal_heads(
     k, v = randn(2, batch, kv_heads, length, head_dim, dtype=dtype)
     out = attention(q, k, v, is_causal=True, enable_gqa=True)
     assert_right(out, q, k, v, True)
+
+
+@pytest.mark.parametrize("head_dim", [104, 192])
+@pytest.mark.parametrize("kv_heads", [22, 132])
+def test_many_heads_at_the_bottom_right(kv_heads: int, head_dim: int, dtype: torch.dtype) -> None:
+    """Heads that go round by round, whose shortest tiles see many keys too."""
+    q = randn(1, 132, 250, head_dim, dtype=dtype)
+    k, v = randn(2, 1, kv_heads, 400, head_dim, dtype=dtype)
+    out = attention(q, k, v, **for_ours("bottom_right"), enable_gqa=True)
+    assert_right(out, q, k, v, "bottom_right")
 
 
 def test_more_heads_than_a_grid_dimension(dtype: torch.dtype) -> None:

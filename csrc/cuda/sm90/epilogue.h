@@ -13,7 +13,7 @@
 namespace flashbench::cuda::sm90 {
 
 // Accumulators of a lane, half a head dim, up to which rows are stored in half lines of memory: whole ones gain
-// 2 to 7 % above 96 dims where memory decides, and nothing below (docs/lab/cuda-kernels.md).
+// up to 7 % above 96 dims where memory decides, and now gain, now lose below (docs/lab/cuda-kernels.md).
 constexpr int kMostHalfLines = 48;
 
 // Pair i of lane j becomes pair j of lane i, in each four neighbouring lanes.

@@ -89,8 +89,8 @@ inline int64_t heads_of_a_round(int64_t all, int64_t tiles, int64_t blocks, int6
     return 20 * most * blocks <= 21 * work ? heads : 0;
 }
 
-// Heads of few tiles go round by round if that divides them well, or into sections of two rounds unless all K and V
-// stay in L2 anyway. Heads of many tiles: as many as share the keys that L2 holds.
+// A few heads are one section. Others of few tiles go round by round if that divides them well, or into sections of
+// two rounds unless all K and V stay in L2 anyway. Heads of many tiles: as many as share the keys that L2 holds.
 inline Sections sections_of(const Attention& problem, int64_t tiles, int64_t blocks,
                             int64_t l2_bytes) {
     const int64_t all = problem.batch * problem.heads;

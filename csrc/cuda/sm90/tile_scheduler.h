@@ -192,7 +192,7 @@ private:
                 return false;
             }
             section = min(launch.section, launch.heads - first_head);
-            // Past the section, or below zero, for blocks beyond the slots.
+            // For blocks beyond the slots it is past the section, or below zero.
             index = round * slots + (back ? slots - 1 - blockIdx.x : blockIdx.x);
             index = __shfl_sync(0xffffffffu, index, 0);
             back = !back;

@@ -90,7 +90,12 @@ void check_short(const Attention& problem, int64_t l2_bytes) {
     }
 }
 
-// The most work of a block, in rows of tiles, as TileScheduler walks; each tile once.
+// Tiles of keys that all queries see, as sections_of counts them.
+int64_t seen_by_all(const Attention& problem, int64_t tiles) {
+    return problem.causal_offset * tiles / problem.q_len;
+}
+
+// The most work of a block, in tiles of keys, as TileScheduler walks; each tile once.
 int64_t busiest(const Attention& problem, const Sections& sections, int64_t tiles, int64_t blocks) {
     const int64_t all = problem.batch * problem.heads;
     const int64_t slots = sections.by_head ? sections.heads * tiles : blocks;
@@ -112,7 +117,7 @@ int64_t busiest(const Attention& problem, const Sections& sections, int64_t tile
                 char& once = taken[head * tiles + longer];
                 expect(!once, "a tile computed twice", problem);
                 once = 1;
-                work[block] += tiles - longer;
+                work[block] += seen_by_all(problem, tiles) + tiles - longer;
             }
             back = !back;
         }
@@ -123,11 +128,11 @@ int64_t busiest(const Attention& problem, const Sections& sections, int64_t tile
     return *std::max_element(work.begin(), work.end());
 }
 
-void check_main(const Attention& problem, int64_t l2_bytes) {
+void check_main(const Attention& problem, int64_t l2_bytes, int64_t sms) {
     const int64_t tiles = tiles_of_head(problem, 128);
     const int64_t all = problem.batch * problem.heads;
     const int64_t group = problem.heads / problem.kv_heads;
-    const int64_t blocks = std::min(kSms, tiles * all);
+    const int64_t blocks = std::min(sms, tiles * all);
     const Sections sections = sections_of(problem, tiles, blocks, l2_bytes);
     expect(sections.heads >= 1 && sections.heads <= all, "a section of no or too many heads",
            problem);
@@ -135,14 +140,15 @@ void check_main(const Attention& problem, int64_t l2_bytes) {
     if (sections.by_head) {
         expect(problem.causal && sections.heads * tiles <= blocks,
                "a section that does not fit in a round", problem);
-        expect(40 * longest * blocks <= 21 * all * tiles * (tiles + 1),
+        expect(40 * longest * blocks <=
+                   21 * all * tiles * (2 * seen_by_all(problem, tiles) + tiles + 1),
                "rounds that keep an SM busy longer", problem);
         return;
     }
     expect(sections.heads == all || sections.heads % group == 0, "a section that cuts a group",
            problem);
     if (sections.heads < all && tiles < 8) {
-        expect(sections.heads * tiles <= 2 * kSms && (sections.heads + group) * tiles > 2 * kSms,
+        expect(sections.heads * tiles <= 2 * blocks && (sections.heads + group) * tiles > 2 * blocks,
                "a section that does not fill two rounds", problem);
         expect(4 * longest <= 5 * busiest(problem, {all, false}, tiles, blocks),
                "sections that keep an SM busy longer", problem);
@@ -164,11 +170,23 @@ int main() {
                                 if (head_dim <= 128) {
                                     check_short(problem, l2_bytes);
                                 }
-                                check_main(problem, l2_bytes);
+                                for (const int64_t sms : {kSms, int64_t{114}}) {
+                                    check_main(problem, l2_bytes, sms);
+                                }
                             }
                         }
                     }
                 }
+            }
+        }
+    }
+    for (const int64_t heads : {40, 132, 200, 1000}) {
+        for (const int64_t length : {200, 300, 500, 700, 1000}) {
+            for (const int64_t offset : {1, 100, 150, 400, 2000}) {
+                Attention problem = problem_of(1, heads, heads, length, 128, true);
+                problem.causal_offset = offset;
+                problem.k_len += offset;
+                check_main(problem, kH200, kSms);
             }
         }
     }
@@ -197,7 +215,13 @@ int main() {
     expect_main(problem_of(32, 16, 16, 512, 256, true), 33, true);
     expect_main(problem_of(20, 12, 12, 640, 128, true), 52, false);
     expect_main(problem_of(16, 16, 16, 896, 128, true), 37, false);
-    // Not measured: all K and V in L2; a last section of few heads.
+    // Not measured: all K and V in L2; a last section of few heads; masks at the bottom right.
+    Attention bottom_right = problem_of(1, 132, 132, 250, 104, true);
+    bottom_right.causal_offset = 150;
+    bottom_right.k_len += bottom_right.causal_offset;
+    expect_main(bottom_right, 66, true);
+    bottom_right.heads = bottom_right.kv_heads = 90;
+    expect_main(bottom_right, 90, false);
     expect_main(problem_of(8, 12, 12, 384, 128, true), 96, false);
     expect_main(problem_of(6, 8, 8, 768, 256, true), 48, false);
     expect_main(problem_of(8, 12, 12, 768, 128, true), 96, false);

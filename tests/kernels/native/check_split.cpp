@@ -160,7 +160,7 @@ const std::vector<Cell> kCells = {
     {16, 4096, 256,
      {{"4,4", 20.42}, {"6,6", 20.90}, {"3,3", 21.47}, {"4,1", 21.73}, {"5,5", 21.86}}},
     // Tiles of more rows: 8 and 16 queries of groups of four; 128 queries, not in turns but by
-    // results/h200-decode.json as it is and as it was at 8b4fc4f4.
+    // results/h200-decode.json as it was at f401fdf8 and at 8b4fc4f4.
     {8, 8192, 128, {{"16,1", 12.75}, {"8,8", 13.52}, {"7,7", 15.08}, {"8,1", 15.67}}, 32, 32, 60},
     {8, 8192, 128, {{"16,1", 17.97}, {"8,8", 20.12}, {"7,7", 23.20}, {"8,1", 23.32}}, 64, 64, 35},
     {32, 8192, 64, {{"3,3", 17.79}, {"4,1", 18.79}}, 32, 64, 60},
