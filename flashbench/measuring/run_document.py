@@ -9,6 +9,7 @@ from flashbench.baseline_names import backend_of
 from flashbench.candidates import baselines, parse_candidates
 from flashbench.errors import InvalidInputError
 from flashbench.measuring.forks import may_be_gpu
+from flashbench.measuring.identity import difference
 from flashbench.measuring.plan import Plan
 from flashbench.measuring.protocol import Ready
 from flashbench.measuring.retries import UNFINISHED
@@ -72,6 +73,22 @@ def new_run(plan: Plan, ready: Ready, candidates: list[Candidate]) -> RunFile:
         costs=Costs(currency=plan.currency, price=plan.price, build_seconds=plan.build_seconds),
         ceilings=[] if stored is None else [stored],
     )
+
+
+def started_run(
+    run: RunFile | None, plan: Plan, ready: Ready, candidates: list[Candidate], path: Path
+) -> RunFile:
+    """The run that a worker goes on with: a new one if there is none.
+
+    InvalidInputError if it was begun on another machine or with other builds.
+    """
+    if run is None:
+        return new_run(plan, ready, candidates)
+    if not run.launches:  # of no machine yet
+        run.environment, run.candidates = ready.environment, candidates
+    if changed := difference(run, ready.environment, candidates):
+        raise InvalidInputError(f"{path}: cannot be resumed, {changed}; measure into a new file")
+    return run
 
 
 def plan_to_resume(run: RunFile, path: Path) -> Plan:

@@ -7,23 +7,22 @@ from pathlib import Path
 
 from flashbench.case import Case
 from flashbench.cost.spent import Spent, saved_seconds
-from flashbench.errors import BudgetSpentError, InvalidInputError, NotMeasuredError, UnprovenError
+from flashbench.errors import BudgetSpentError, NotMeasuredError, UnprovenError
 from flashbench.fates import counted, fate
 from flashbench.measuring.advice import advice
 from flashbench.measuring.crew import Crew
 from flashbench.measuring.device_seconds import DeviceSeconds, require_start
 from flashbench.measuring.forks import Forks
-from flashbench.measuring.identity import difference
 from flashbench.measuring.plan import Plan, candidate_order
 from flashbench.measuring.process import Worker, WorkerDiedError, how_to_install
 from flashbench.measuring.progress import Progress
 from flashbench.measuring.protocol import Audit, Audited, Done, Inspect, Inspection, Measure, Ready
 from flashbench.measuring.remaining import Remaining, Settled
 from flashbench.measuring.retries import Retries
-from flashbench.measuring.run_document import forget_unfinished, new_run, unstarted_run
+from flashbench.measuring.run_document import forget_unfinished, started_run, unstarted_run
 from flashbench.measuring.saving import Saving
 from flashbench.measuring.time_left import TimeLeft
-from flashbench.runfile import Candidate, DeviceState, Launch, Result, ResultStatus, RunFile
+from flashbench.runfile import DeviceState, Launch, Result, ResultStatus, RunFile
 
 _AUDIT_SECONDS = 5.0  # allowed beyond the budget; an audit takes 0.1 s
 
@@ -335,7 +334,8 @@ class Scheduler:
             self._broken.update(ready.failures)
             listed = {candidate.name: candidate for candidate in ready.candidates}
             own = [listed.get(c.name, c) for c in self.plan.candidates]
-            self._join(ready, [c for c in ready.candidates if c.baseline] + own)
+            found = [c for c in ready.candidates if c.baseline] + own
+            self.run = started_run(self.run, self.plan, ready, found, self.path)
             self._state = ready.state
             self._start = self._seconds.count() - began
             return self._worker
@@ -346,17 +346,6 @@ class Scheduler:
             launch.start_seconds, self._start = round(self._start, 6), 0.0
         launch.lost_seconds += self._lost + self._start
         self._start = self._lost = 0.0
-
-    def _join(self, ready: Ready, candidates: list[Candidate]) -> None:
-        if self.run is None:
-            self.run = new_run(self.plan, ready, candidates)
-            return
-        if not self.run.launches:  # of no machine yet
-            self.run.environment, self.run.candidates = ready.environment, candidates
-        if changed := difference(self.run, ready.environment, candidates):
-            raise InvalidInputError(
-                f"{self.path}: cannot be resumed, {changed}; measure into a new file"
-            )
 
     def _check_loaded(self) -> None:
         """With nothing but baselines left, there is nothing to compare: stop before measuring."""
