@@ -49,6 +49,12 @@ inline int64_t section_time(int64_t heads, int64_t tiles, int64_t blocks, int64_
     return time;
 }
 
+// The work of the longest tile of a head and of its shortest one, in tiles of keys, and that of whole heads.
+inline int64_t pair_work(int64_t tiles, int64_t seen_by_all) { return 2 * seen_by_all + tiles + 1; }
+inline int64_t work_of(int64_t heads, int64_t tiles, int64_t seen_by_all) {
+    return heads * tiles * pair_work(tiles, seen_by_all) / 2;
+}
+
 // Query heads of a section of about two rounds, for heads of few tiles; all of them if the SM with the most work
 // could then have over a tenth more than its share. In two full rounds each SM has a long tile and a short one, but
 // the tiles of a small last section all run on the same SMs.
@@ -61,10 +67,10 @@ inline int64_t heads_of_two_rounds(int64_t all, int64_t group, int64_t tiles, in
     const auto most = [&](int64_t section) -> int64_t {
         return section == 0                 ? 0
                : section * tiles <= blocks ? seen_by_all + tiles
-                                            : 2 * seen_by_all + tiles + 1;
+                                            : pair_work(tiles, seen_by_all);
     };
-    const int64_t work = all * tiles * (2 * seen_by_all + tiles + 1) / 2;
-    return 10 * (all / heads * most(heads) + most(all % heads)) * blocks <= 11 * work ? heads : all;
+    const int64_t busiest = all / heads * most(heads) + most(all % heads);
+    return 10 * busiest * blocks <= 11 * work_of(all, tiles, seen_by_all) ? heads : all;
 }
 
 // How the tiles of a causal launch are ordered.
@@ -83,10 +89,9 @@ inline int64_t heads_of_a_round(int64_t all, int64_t tiles, int64_t blocks, int6
     }
     // A block has the longest tile of one round and the shortest of the next, and so on.
     const int64_t rounds = (all + heads - 1) / heads;
-    const int64_t most = rounds / 2 * (2 * seen_by_all + tiles + 1) +
-                         rounds % 2 * (seen_by_all + tiles);
-    const int64_t work = all * tiles * (2 * seen_by_all + tiles + 1) / 2;
-    return 20 * most * blocks <= 21 * work ? heads : 0;
+    const int64_t busiest =
+        rounds / 2 * pair_work(tiles, seen_by_all) + rounds % 2 * (seen_by_all + tiles);
+    return 20 * busiest * blocks <= 21 * work_of(all, tiles, seen_by_all) ? heads : 0;
 }
 
 // A few heads are one section. Others of few tiles go round by round if that divides them well, or into sections of
@@ -96,14 +101,11 @@ inline Sections sections_of(const Attention& problem, int64_t tiles, int64_t blo
     const int64_t all = problem.batch * problem.heads;
     const int64_t group = problem.heads / problem.kv_heads;
     constexpr int64_t kFewestTiles = 8;
-    if (!problem.causal || all <= kMinSectionHeads * group) {
+    if (!problem.causal || tiles == 1 || all <= kMinSectionHeads * group) {
         return {all, false};
     }
     const int64_t seen_by_all = problem.causal_offset * tiles / problem.q_len;
     if (tiles < kFewestTiles) {
-        if (tiles == 1) {
-            return {all, false};
-        }
         if (const int64_t heads = heads_of_a_round(all, tiles, blocks, seen_by_all)) {
             return {heads, true};
         }
