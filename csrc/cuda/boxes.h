@@ -11,6 +11,7 @@
 #include "rows.h"
 #include "shared_tile.h"
 #include "sm90/ptx.h"
+#include "sm90/tma.h"
 
 namespace flashbench::cuda {
 

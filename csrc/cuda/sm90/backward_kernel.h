@@ -26,6 +26,7 @@
 #include "backward_consumer.h"
 #include "backward_tile.h"
 #include "ptx.h"
+#include "tma.h"
 
 namespace flashbench::cuda::sm90 {
 

@@ -12,6 +12,7 @@
 #include "backward_wide_tile.h"
 #include "backward_wide_values.h"
 #include "ptx.h"
+#include "tma.h"
 
 namespace flashbench::cuda::sm90 {
 

@@ -30,6 +30,7 @@
 #include "fp8_tile.h"
 #include "ptx.h"
 #include "softmax.h"
+#include "tma.h"
 #include "wgmma.h"
 #include "wgmma_fp8.h"
 

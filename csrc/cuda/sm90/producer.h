@@ -15,6 +15,7 @@
 #include "ptx.h"
 #include "tile.h"
 #include "tile_scheduler.h"
+#include "tma.h"
 #include "value_scan.h"
 
 namespace flashbench::cuda::sm90 {
