@@ -12,9 +12,7 @@
 //   80, 88                  192 x 96        3         160         192 KB
 //   80, 88, 96, 112, 128    128 x 128       2         232         192 KB
 //   144, 160, 176, 192      128 x 96        2         232         192 KB
-//   208, 224, 240           128 x 64        2         232         192 KB
-//   256  full               128 x 80        2         232         224 KB
-//   256  causal             128 x 64        2         232         192 KB
+//   208, 224, 240, 256      128 x 64        2         232         192 KB
 //
 // Rows of 88 elements are not a multiple of 32 bytes, which makes copies slow: tiles of 192 rows copy
 // a third less. (So are those of 72, 104 and 120, but above head dim 96 three consumers have too few
@@ -90,10 +88,8 @@ void forward_wide(const Attention& problem, const Scratch& scratch, cudaStream_t
         launch_either<Tile<T, 224, 2, 64>>(problem, scratch, stream);
     } else if (problem.head_dim <= 240) {
         launch_either<Tile<T, 240, 2, 64>>(problem, scratch, stream);
-    } else if (problem.causal) {
-        launch<Tile<T, 256, 2, 64>>(problem, stream);
     } else {
-        launch_full<Tile<T, 256, 2, 80>>(problem, scratch, stream);
+        launch_either<Tile<T, 256, 2, 64>>(problem, scratch, stream);
     }
 }
 
