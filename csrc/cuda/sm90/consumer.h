@@ -147,11 +147,10 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             if (!Tile::kPacked || first_row_of(work) < rows) {
                 store_part_values<Tile>(launch.tail, work.part, consumer, part.out);
             }
-            part.reset_output();
-            return;
+        } else if constexpr (!Tile::kPacked) {
+            part.store(sums, shared.out(consumer, part.softmax.warp), launch.out, problem,
+                       first_row_of(work), work);
         }
-        part.store(out_rows<T>(problem, work.batch, work.head, launch.out_vectors),
-                   first_row_of(work), sums);
         part.reset_output();
     };
 
@@ -268,6 +267,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             more = receive(work);
         }
     }
+    wait_for_boxes<0>();  // before shared memory is given away
 }
 
 }  // namespace flashbench::cuda::sm90

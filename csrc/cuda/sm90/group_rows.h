@@ -1,5 +1,5 @@
 // The 64 query rows of a consumer warpgroup and their products, all in registers. softmax.h has their
-// softmax, epilogue.h their stores.
+// softmax, out_boxes.h their stores.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,10 +10,11 @@
 #include "../nonfinite.h"
 #include "../rows.h"
 #include "../types.h"
-#include "epilogue.h"
+#include "out_boxes.h"
 #include "ptx.h"
 #include "softmax.h"
 #include "tile.h"
+#include "tile_scheduler.h"
 #include "wgmma.h"
 
 namespace flashbench::cuda::sm90 {
@@ -92,10 +93,13 @@ struct GroupRows {
             [&](int half, int n, int i) -> float& { return out[4 * n + 2 * half + i]; });
     }
 
-    // Divides by the sums (each lane has its part of `sums`) and stores.
-    __device__ __forceinline__ void store(const Rows<T>& rows, int first_row,
-                                          const float (&sums)[2]) {
-        store_group_rows(out, sums, rows, softmax, first_row);
+    // Divides by the sums (each lane has its part of `sums`) and stores, by way of the warp's `boxes`.
+    __device__ __forceinline__ void store(const float (&sums)[2], uint32_t boxes, const OutMap& map,
+                                          const Attention& problem, int first_row,
+                                          const Work& work) const {
+        store_boxes<T, Tile::kOutBoxes, OutBox::kBytes>(
+            out, sums, softmax.lane, boxes, map, problem, first_row + softmax.warp * OutBox::kRows,
+            work.head, work.batch);
     }
 };
 

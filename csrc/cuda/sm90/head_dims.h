@@ -3,16 +3,16 @@
 // Head dims are rounded up to the next one of the table; the dims past the real one are zeros. Each
 // block has one warpgroup more than the table says (the producer) and an SM to itself; K and V have
 // two stages each, Q has two up to head dim 128. Registers are those of a consumer thread, 168 (128
-// for three) at launch. ptxas 13.0 spills 148 to 192 bytes for head dim 88 on sm_90a, and 20 bytes at head
+// for three) at launch. ptxas 13.0 spills up to 204 bytes for head dim 88 on sm_90a, and 40 bytes at head
 // dim 64 with 192 rows if the last tiles are divided; nothing else.
 //
 //   head dim               rows x keys  consumers  registers  shared memory
-//   32, 48, 64              192 x 128       3         160         112 KB
-//   32, 64                  128 x 128       2         232          96 KB
-//   80, 88                  192 x 96        3         160         192 KB
-//   80, 88, 96, 112, 128    128 x 128       2         232         192 KB
-//   144, 160, 176, 192      128 x 96        2         232         192 KB
-//   208, 224, 240, 256      128 x 64        2         232         192 KB
+//   32, 48, 64              192 x 128       3         160         136 KB
+//   32, 64                  128 x 128       2         232         112 KB
+//   80, 88                  192 x 96        3         160         216 KB
+//   80, 88, 96, 112, 128    128 x 128       2         232         224 KB
+//   144, 160, 176, 192      128 x 96        2         232         224 KB
+//   208, 224, 240, 256      128 x 64        2         232         224 KB
 //
 // Rows of 88 elements are not a multiple of 32 bytes, which makes copies slow: tiles of 192 rows copy
 // a third less. (So are those of 72, 104 and 120, but above head dim 96 three consumers have too few

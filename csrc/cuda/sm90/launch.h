@@ -14,6 +14,7 @@
 #include "../rows.h"
 #include "cost.h"
 #include "kernel.h"
+#include "out_boxes.h"
 #include "sections.h"
 #include "tail_kernel.h"
 #include "tensor_map.h"
@@ -26,6 +27,7 @@ Launch launch_arguments(const Attention& problem, int64_t tiles, int64_t blocks)
     Launch arguments{};
     arguments.tensor_maps = encode_tensor_maps<Tile>(problem, arguments.query, arguments.key,
                                                      arguments.value);
+    encode_out(problem, arguments.out);
     arguments.problem = problem;
     arguments.scale_log2 = problem.scale * kLog2E;
     arguments.tiles = static_cast<int>(tiles);

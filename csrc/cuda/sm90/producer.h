@@ -238,6 +238,9 @@ __device__ __forceinline__ void produce(const Launch& launch, const Shared<Tile>
         ptx::prefetch_tensormap(&launch.query);
         ptx::prefetch_tensormap(&launch.key);
         ptx::prefetch_tensormap(&launch.value);
+        if (launch.out.valid) {
+            ptx::prefetch_tensormap(&launch.out.map);
+        }
         produce_stream<Tile>(launch, shared, CopyEngine<Tile>{launch, shared});
     } else if (Tile::kTakesCausal && launch.problem.causal) {
         scan_values<Tile>(launch, shared);

@@ -47,6 +47,7 @@
 #include "../constants.h"
 #include "../rows.h"
 #include "../shared_tile.h"
+#include "out_boxes.h"
 #include "ptx.h"
 #include "short_merge.h"
 #include "short_section.h"
@@ -59,6 +60,7 @@ struct ShortLaunch {
     CUtensorMap query;
     CUtensorMap key;
     CUtensorMap value;
+    OutMap out;        // if a tile has one part
     Attention problem;
     float scale_log2;  // scale * log2(e), positive
     int q_len;
@@ -270,8 +272,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     if constexpr (Tile::kParts == 1) {
         ptx::bar_sync(1, Tile::kGroupThreads);  // all warps are done with Q
         if (warp_row < launch.q_len) {
-            part.store(out_rows<T>(problem, batch, head, launch.in_vectors.out), warp_row,
-                       shared.query() + row_in_tile * Tile::kSwizzleBytes);
+            store_boxes<T, Tile::kBoxes, Tile::kRows * Tile::kSwizzleBytes>(
+                part.out, part.row_sum, lane, shared.query() + row_in_tile * Tile::kSwizzleBytes,
+                launch.out, problem, warp_row, static_cast<int>(head), batch);
+            wait_for_boxes<0>();  // before shared memory is given away
         }
     } else {
         if constexpr (Tile::kCluster > 1) {

@@ -11,6 +11,7 @@
 #include "../constants.h"
 #include "../device.h"
 #include "../rows.h"
+#include "out_boxes.h"
 #include "short_kernel.h"
 #include "short_section.h"
 #include "short_shapes.h"
@@ -33,6 +34,9 @@ void launch_short(const Attention& problem, cudaStream_t stream) {
     ShortLaunch arguments;
     arguments.tensor_maps = encode_tensor_maps<Tile>(problem, arguments.query, arguments.key,
                                                      arguments.value);
+    if (Tile::kParts == 1) {
+        encode_out(problem, arguments.out);
+    }
     arguments.problem = problem;
     arguments.scale_log2 = problem.scale * kLog2E;
     arguments.q_len = static_cast<int>(problem.q_len);

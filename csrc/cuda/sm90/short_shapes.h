@@ -4,27 +4,26 @@
 // Head dims are rounded up to 64 or 128; the extra dims are zeros. A tile has 64 query rows; `keys` is
 // the number that a warpgroup takes at a time, or only as many as in brackets if the rows see no more
 // of a block. "Late": bases move late (softmax.h), which pays where most blocks of keys are not a row's
-// first ones. Registers are those of ptxas 13.0 for sm_90a, without spills but for 20 bytes of 128 causal, of which
-// a fourth block fits an SM. "At once": the tiles of all
-// heads are no more than the SMs.
+// first ones. Registers are those of ptxas 13.0 for sm_90a, without spills. "At once": the tiles of all heads are no
+// more than the SMs.
 //
 //   head dim  when                              keys      groups  cluster  registers  shared memory
 //         64  k_len > 256, tiles at once;
 //             k_len > 1024                      128          2        2        122         105 KB
-//         64  k_len 65 to 80                     80          1        1        104          28 KB
-//         64  k_len <= 64; 128 if causal         64          1        1         96          24 KB
-//         64  k_len <= 112; full and 209 to 224 112          1        1        116          36 KB
-//         64  causal                            128 (64)     1        1        128          40 KB
-//         64  full, k_len % 128 from 1 to 80    128 (80)     1        1        128          40 KB
-//         64  the same, k_len > 512             128 (80) late 1       1        122          40 KB
-//         64  else                              128          1        1        124          40 KB
+//         64  k_len 65 to 80                     80          1        1        102          28 KB
+//         64  k_len <= 64; 128 if causal         64          1        1         94          24 KB
+//         64  k_len <= 112; full and 209 to 224 112          1        1        114          36 KB
+//         64  causal                            128 (64)     1        1        126          40 KB
+//         64  full, k_len % 128 from 1 to 80    128 (80)     1        1        126          40 KB
+//         64  the same, k_len > 512             128 (80) late 1       1        123          40 KB
+//         64  else                              128          1        1        122          40 KB
 //         64  the same, k_len > 512             128 late     1        1        123          40 KB
 //        128  k_len > 256, half as many at once 128          2        2        154         209 KB
 //        128  k_len > 256, tiles at once;
 //             k_len > 128, half as many at once 128          1        2        154         113 KB
 //        128  full, k_len 65 to 112, 129 to 224 112          1        1        146          72 KB
-//        128  causal                             64          1        1        128          48 KB
-//        128  else                               64          1        1        134          48 KB
+//        128  causal                             64          1        1        124          48 KB
+//        128  else                               64          1        1        128          48 KB
 //
 // Measured: results/h200.json and h200-models.json, the cells of up to 1024 queries or few keys.
 #pragma once

@@ -8,9 +8,7 @@
 
 #include "../constants.h"
 #include "../nonfinite.h"
-#include "../quad.h"
 #include "../rows.h"
-#include "../shared_tile.h"
 #include "../types.h"
 #include "ptx.h"
 #include "softmax.h"
@@ -267,35 +265,6 @@ struct ShortPart {
         cuda::add_nonfinite_values<kHeadDim, 2>(
             values, first_key, end_key, lane, [this](int half) { return position(half); },
             [this](int half, int n, int i) -> float& { return out[4 * n + 2 * half + i]; });
-    }
-
-    // Divides by the sums and stores the rows from `first_row` on; overwrites `shared_rows`, where the
-    // warp's query rows were.
-    __device__ __forceinline__ void store(const Rows<T>& rows, int first_row,
-                                          uint32_t shared_rows) const {
-        using Layout = Swizzle<Tile::kBoxDims>;
-        constexpr int kBoxBytes = Tile::kRows * Tile::kSwizzleBytes;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const float weight = 1.0f / quad_sum(row_sum[half]);
-#pragma unroll
-            for (int n = 0; n < kHeadDim / 8; ++n) {
-                const int i = 4 * n + 2 * half;
-                ptx::st_shared_32(shared_rows + n / 8 * kBoxBytes +
-                                      Layout::offset(half * 8 + lane / 4, n % 8) +
-                                      lane % 4 * sizeof(Pair),
-                                  Element<T>::pack(out[i] * weight, out[i + 1] * weight));
-            }
-        }
-        __syncwarp();
-        Rows<T> box_rows = rows;
-#pragma unroll
-        for (int box = 0; box < Tile::kBoxes; ++box) {
-            store_rows<Tile::kBoxDims, 16>(shared_rows + box * kBoxBytes, box_rows, first_row,
-                                           lane);
-            box_rows.first += Tile::kBoxDims * rows.dim_stride;
-            box_rows.head_dim -= Tile::kBoxDims;
-        }
     }
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "../constants.h"
+#include "out_boxes.h"
 #include "ptx.h"
 
 namespace flashbench::cuda::sm90 {
@@ -72,7 +73,16 @@ struct Tile {
     static constexpr bool kStream =
         2 * kQueryBytes + kKeyStagesBytes + kControlBytes <= kMostSharedBytes;
     static constexpr int kQueryStages = kStream ? 2 : 1;
-    static constexpr int kTileBytes = kQueryStages * kQueryBytes + kKeyStagesBytes;
+    // The room that is left holds boxes of results (out_boxes.h): so many for each warp. A part (tail.h) has none.
+    static constexpr int kInputBytes = kQueryStages * kQueryBytes + kKeyStagesBytes;
+    static constexpr int kRoomForBoxes = (kMostSharedBytes - kControlBytes - kInputBytes) /
+                                         (kRows / OutBox::kRows * OutBox::kBytes);
+    static constexpr int kOutBoxes = packed                   ? 0
+                                     : kRoomForBoxes < kBoxes ? kRoomForBoxes
+                                                              : kBoxes;
+    static_assert(packed || kOutBoxes > 0);
+    static constexpr int kWarpOutBytes = kOutBoxes * OutBox::kBytes;
+    static constexpr int kTileBytes = kInputBytes + kRows / OutBox::kRows * kWarpOutBytes;
 };
 
 // A position in a ring: the next stage, and the parity of its barriers' phase.
@@ -89,8 +99,8 @@ struct Ring {
     }
 };
 
-// Shared memory: Q stages, K stages, V stages, a description of the tile in each Q stage, barriers,
-// flags.
+// Shared memory: Q stages, K stages, V stages, boxes of results, a description of the tile in each Q stage,
+// barriers, flags.
 template <typename Tile>
 struct Shared {
     static constexpr int kStages = Tile::kStages;
@@ -110,6 +120,10 @@ struct Shared {
         return base + kQueryStages * Tile::kQueryBytes + stage * Tile::kKeyBytes;
     }
     __device__ __forceinline__ uint32_t value(int stage) const { return key(kStages + stage); }
+    // The boxes of results of a warp of a consumer.
+    __device__ __forceinline__ uint32_t out(int consumer, int warp) const {
+        return base + Tile::kInputBytes + (consumer * 4 + warp) * Tile::kWarpOutBytes;
+    }
     // The Work of the tile whose Q is in this stage, or the end mark after the last one.
     __device__ __forceinline__ uint32_t work(int stage) const {
         return base + Tile::kTileBytes + stage * kWorkBytes;

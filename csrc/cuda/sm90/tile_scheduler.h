@@ -7,6 +7,7 @@
 #include "../../attention.h"
 #include "../constants.h"
 #include "../ptx.h"
+#include "out_boxes.h"
 #include "tail.h"
 
 namespace flashbench::cuda::sm90 {
@@ -16,6 +17,7 @@ struct Launch {
     CUtensorMap query;
     CUtensorMap key;
     CUtensorMap value;
+    OutMap out;
     Attention problem;
     float scale_log2;   // scale * log2(e), positive
     int tiles;          // of one head
@@ -27,7 +29,7 @@ struct Launch {
     int slots;          // of a round: blocks of threads that take part
     int rounds;         // of a section
     bool tensor_maps;   // the maps are valid: the copy engine can read q, k and v
-    bool out_vectors;   // as in Rows
+    bool out_vectors;   // as in Rows, of merged parts
     Tail tail;          // if the tile is divided
 };
 

@@ -77,4 +77,27 @@ __device__ __forceinline__ void cp_async_bulk(uint32_t shared, const void* globa
         : "memory");
 }
 
+// Starts to store a box from shared memory at (dim, row, head, batch); elements past the tensor's end are not
+// stored. Issued by one thread, after fence_proxy_async of those that wrote the box.
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_to_global(const CUtensorMap* map,
+                                                                  uint32_t shared, int dim, int row,
+                                                                  int head, int batch) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];\n" ::
+            "l"(reinterpret_cast<uint64_t>(map)),
+        "r"(shared), "r"(dim), "r"(row), "r"(head), "r"(batch)
+        : "memory");
+}
+
+// Ends a group of this thread's stores.
+__device__ __forceinline__ void cp_async_bulk_commit_group() {
+    asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+}
+
+// Waits until all but this thread's last `kPending` groups have read shared memory.
+template <int kPending>
+__device__ __forceinline__ void cp_async_bulk_wait_group_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kPending) : "memory");
+}
+
 }  // namespace flashbench::cuda::sm90::ptx
