@@ -144,24 +144,41 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
         }
         return k_len < (!narrow && is_crowded(problem, at_once) ? 4096 : 8192);
     }
-    // The main kernel's tiles of 128 rows waste no more rows than two of 64, and many of them run faster.
-    const bool pairs = (q_len + 63) / 64 % 2 == 0 && (q_len > 128 || problem.head_dim <= 96);
+    // The main kernel's tiles of 128 rows waste no more rows than two of 64, and many of them run faster; so do those of
+    // 192, which it has up to 88 dims.
+    const bool pairs = (q_len + 63) / 64 % 2 == 0;
+    const bool many = tiles(128) > 3 * at_once;
+    const bool very_many = tiles(128) > 6 * at_once;
+    const bool thirds = q_len % 192 == 0 && very_many;
+    const bool grouped = problem.heads != problem.kv_heads;
     if (is_uneven(problem)) {
         if (!narrow) {
-            const bool many = tiles(128) > 3 * at_once || (q_len > 128 && slow_copies);
-            return k_len <= 256 && !(pairs && many);
+            const bool main = q_len > 128 ? many || slow_copies
+                                          : (slow_copies && many) || (grouped && very_many);
+            return k_len <= 256 && !(pairs && main);
         }
-        if (narrower && k_len > 768 && k_len <= 1024 && tiles(64) <= 2 * at_once) {
+        if (narrower && ((k_len > 768 && k_len <= 1024 && tiles(64) <= 2 * at_once) ||
+                         (k_len > 256 && !slow_copies && thirds))) {
             return false;
         }
-        return k_len <= few_keys || (!slow_copies && tiles(64) <= 2 * at_once);
+        return k_len <= (slow_copies && many ? 128 : few_keys) ||
+               (!slow_copies && tiles(64) <= 2 * at_once);
     }
     if (!narrow) {
-        const bool fills_main = q_len % 128 == 0 && (q_len >= 256 || tiles(64) > 4 * at_once);
-        const bool many = 4 * tiles(128) > (q_len > 128 ? 7 : 12) * at_once;
-        return k_len <= 256 && !fills_main && !(pairs && many);
+        const bool three_tiles = q_len > 128 && q_len <= 192 && problem.head_dim <= 88 &&
+                                 (tiles(192) <= at_once || 4 * tiles(192) > 7 * at_once);
+        const bool fills_main = (q_len >= 256 && q_len % 128 == 0) || three_tiles;
+        return k_len <= 256 && !fills_main && !(pairs && 4 * tiles(128) > 7 * at_once);
     }
-    if (k_len <= 256 || (2 * tiles(64) <= 3 * at_once && (problem.causal || k_len < 4096))) {
+    if (k_len <= 256) {
+        // The short kernel computes only 80 keys of a second block.
+        const bool few = k_len <= 128 || (!narrower && q_len > 192 && k_len <= 208);
+        const bool main = slow_copies ? many && (!few || q_len % 128 == 0)
+                          : narrower  ? thirds
+                                      : very_many && q_len == 128 && !grouped;
+        return !main;
+    }
+    if (2 * tiles(64) <= 3 * at_once && (problem.causal || k_len < 4096)) {
         return true;
     }
     return k_len <= few_keys && !narrower &&
@@ -206,16 +223,17 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //                     (4096 if more than 1/2 an SM and head_dim > 64), or
 //                     head_dim <= 64 and tiles of 128 rows: more than 1/4 an SM
 //   9.0      <= 64  causal: k_len <= 1024; tiles of 64 rows: 2 an SM             sm90, short
-//   9.0      <= 64  full: k_len <= 256; tiles of 64 rows: 1.5 an SM and          sm90, short
-//                     k_len < 4096; k_len <= 1024, head_dim > 48 and predicted
-//                     to be faster (sm90/cost.h)
-//   9.0     <= 128  causal: k_len <= 256, unless pairs and either tiles of 128   sm90, short
-//                     rows: more than 3 an SM; or q_len > 128 and 16 does not
-//                     divide head_dim
+//   9.0      <= 64  full: k_len <= 256, unless no GQA, q_len = 128 and very      sm90, short
+//                     many; tiles of 64 rows: 1.5 an SM and k_len < 4096;
+//                     k_len <= 1024, head_dim > 48 and predicted to be faster
+//                     (sm90/cost.h)
+//   9.0     <= 128  causal: k_len <= 256, unless pairs and: q_len > 128 and      sm90, short
+//                     many or slow copies; many and slow copies; or GQA and
+//                     very many
 //   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len and             sm90, short
-//                     q_len >= 256 or tiles of 64 rows: more than 4 an SM; or
-//                     pairs and tiles of 128 rows: more than 3 an SM (7/4 if
-//                     q_len > 128)
+//                     q_len >= 256; pairs and tiles of 128 rows: more than 7/4
+//                     an SM; or q_len from 129 to 192, head_dim <= 88 and tiles
+//                     of 192 rows: 1 or more than 7/4 an SM
 //   9.0     <= 128  else                                                         sm90
 //   9.0      > 128  at least 64 tiles of 128 rows; any number if q_len > 256     sm90
 //                     or full and k_len > 512
@@ -223,10 +241,12 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //
 // "Full" in the rows of decode with q_len up to 32 is any mask but a causal one at the top left.
 //
-// "Pairs": a head has an even number of tiles of 64 rows, and more than 128 rows or at most 96 dims.
-//
-// Head dims up to 64 that are no multiple of 16 use 256 instead of 1024, and no "2 an SM"; those up to 48 are not short
-// with 769 to 1024 causal keys and tiles of 64 rows: more than 1 to 2 an SM. Causal: keys
+// "Pairs": a head has an even number of tiles of 64 rows. "Many", "very many": tiles of 128 rows, more than 3 or 6 an
+// SM. "Slow copies": 16 does not divide the head dim. Where head dims up to 64 have them, 256 instead of 1024, no
+// "2 an SM", and with many tiles: causal 128 instead of 1024, full only k_len <= 128, or 208 with head_dim > 48 and q_len > 192, where 128 does
+// not divide q_len. Of
+// the other head dims up to 48 these are not short: 769 to 1024 causal keys and tiles of 64 rows: more than 1 to 2 an
+// SM; 192 divides q_len and very many, full or with more than 256 keys. Causal: keys
 // that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
 // it counts as full too, except for the tails that the main kernel divides, which only full calls have.
 //

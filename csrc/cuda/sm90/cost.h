@@ -58,7 +58,7 @@ inline double predicted_time(const Attention& problem, const Rounds& rounds, int
 inline double predicted_short_time(const Attention& problem, int64_t sms) {
     const int64_t tiles = (problem.q_len + 63) / 64 * problem.batch * problem.heads;
     const double blocks = static_cast<double>(problem.k_len) / 128;
-    return 3.7 + static_cast<double>((tiles + sms - 1) / sms) * (0.78 + 0.49 * blocks);
+    return 3.7 + static_cast<double>((tiles + sms - 1) / sms) * (0.40 + 0.52 * blocks);
 }
 
 // Tiles of 192 rows take less time a row, tiles of 128 rows fill the SMs better. Those of head dims 32 and 64
@@ -67,9 +67,9 @@ inline double predicted_short_time(const Attention& problem, int64_t sms) {
 // 88 to 2,16,4096, 64,12,128 and 4,16,4096 x 77.
 constexpr Cost kCost32x192{{1.13, 1.0}, {1.20, 1.7}, 3.7, 5.0};
 constexpr Cost kCost32x128{{0.97, 0.8}, {0.98, 1.3}, 3.7, 5.0};
-constexpr Cost kCost48x192{{1.14, 2.0}, {1.24, 3.2}, 3.7, 5.0};
-constexpr Cost kCost64x192{{1.27, 2.0}, {1.38, 3.2}, 3.7, 5.0};
-constexpr Cost kCost64x128{{1.07, 1.4}, {1.14, 1.8}, 3.7, 5.0};
+constexpr Cost kCost48x192{{1.16, 1.4}, {1.28, 2.7}, 3.7, 5.0};
+constexpr Cost kCost64x192{{1.29, 1.4}, {1.42, 2.7}, 3.7, 5.0};
+constexpr Cost kCost64x128{{1.07, 1.1}, {1.19, 1.3}, 3.7, 5.0};
 constexpr Cost kCost80x192{{1.40, 0.3}, {1.45, 2.05}, 5.5};
 constexpr Cost kCost80x128{{1.35, 0.6}, {1.40, 1.9}, 4.5};
 constexpr Cost kCost88x192{{1.53, 3.1}, {1.58, 3.2}, 5.5};

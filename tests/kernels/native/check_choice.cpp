@@ -10,6 +10,7 @@
 #include "../../../csrc/cuda/sm90/cost.h"
 #include "../../../csrc/cuda/sm90/short_shapes.h"
 #include "choice_cells.h"
+#include "few_key_cells.h"
 
 using namespace flashbench;
 using namespace flashbench::cuda;
@@ -147,8 +148,10 @@ int main() {
     for (const Cell& cell : kCells) {
         good = check(cell) && good;
     }
-    for (const Chunk& chunk : kChunks) {
-        good = check(chunk) && good;
+    for (const auto* cells : {&kChunks, &kFewKeys}) {
+        for (const Chunk& chunk : *cells) {
+            good = check(chunk) && good;
+        }
     }
     for (const Narrow& cell : kNarrow) {
         good = check(cell) && good;
