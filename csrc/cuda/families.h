@@ -101,7 +101,7 @@ inline bool is_decode(const Attention& problem, bool takes_sm90, int64_t multipr
         return false;
     }
     if (!takes_sm90) {
-        return problem.head_dim <= 128 && rows <= 16 && problem.k_len > 256;
+        return rows <= 16 && problem.k_len > 256;
     }
     const bool narrow = problem.head_dim <= 64;
     if (!is_uneven(problem) && problem.q_len <= 256 && problem.head_dim <= 128 &&
@@ -217,7 +217,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //                     head_dim <= 64 and k_len >= 8192
 //   9.0      <= 64  full, q_len <= 256, k_len >= 8192: tiles of 64 rows:         decode
 //                     1/8 an SM
-//   other   <= 128  full: rows <= 16 and k_len > 256                             decode
+//   other      any  full: rows <= 16 and k_len > 256                             decode
 //   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
 //   9.0     <= 128  tiles of 64 rows: 1 an SM, and causal or k_len < 8192        sm90, short
 //                     (4096 if more than 1/2 an SM and head_dim > 64), or

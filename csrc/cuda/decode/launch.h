@@ -49,7 +49,8 @@ Division division_of(const Attention& problem, bool scratch) {
                           rows_of_key_head(problem) * problem.batch * problem.kv_heads,
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
-                          clusters_at_once<Tile, causal>(index).of, scratch, Tile::kBlockRate,
+                          clusters_at_once<Tile, causal>(index).of, scratch,
+                          device.takes_sm90 ? Tile::kBlockRate : Tile::kOtherBlockRate,
                           come_from_memory(problem, device.l2_bytes)});
 }
 

@@ -9,7 +9,7 @@
 //            requested at once, by cp.async
 //   Long     longer: eight warps an SM compute what TMA refills
 //
-// Other chips take Many for any number of rows (up to 16 to head dim 128, families.h). More rows on Hopper
+// Other chips take Many, or Other of head dim 256 (up to 16 rows, families.h). More rows on Hopper
 // take the tile with the fewest that hold all rows of a key head, or several of the largest. K and V of
 // Several and Long come by TMA if it supports their strides, else by cp.async, with the same bits. Where the
 // head dim is the tile's, one copy brings whole rows: 0.4 to 3 % less time than a copy for each 64 dims.
@@ -28,6 +28,7 @@
 //        128  Long       16      8 x 32          1             1         132 KB        185
 //        128  Few32      32      4 x 32          2             1         136 KB        191
 //        128  Few64      64      2 x 64          2             1         144 KB        210
+//        256  Other      16      4 x 16          1             2          74 KB        255
 //        256  Several    16      4 x 16          1             2          74 KB        255
 //        256  Few16      16      4 x 16          2             1         136 KB        255
 //        256  Long       16      8 x 16          1             1         136 KB        255
@@ -36,7 +37,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <stdexcept>
 #include <type_traits>
 
 #include "../../attention.h"
@@ -53,6 +53,7 @@ struct Tiles;
 template <typename T>
 struct Tiles<T, 64> {
     using Many = DecodeTile<T, 64, 1, 4, 16, 2, 4>;
+    using Other = Many;
     using Several = DecodeTile<T, 64, 1, 4, 32, 3, 2, true>;
     using Long = DecodeTile<T, 64, 1, 8, 64, 1, 1, true>;
     using Few16 = DecodeTile<T, 64, 1, 4, 64, 2, 1>;
@@ -62,6 +63,7 @@ struct Tiles<T, 64> {
 template <typename T>
 struct Tiles<T, 128> {
     using Many = DecodeTile<T, 128, 1, 4, 16, 2, 3>;
+    using Other = Many;
     using Several = DecodeTile<T, 128, 1, 4, 32, 1, 2, true>;
     using Long = DecodeTile<T, 128, 1, 8, 32, 1, 1, true>;
     using Few16 = DecodeTile<T, 128, 1, 4, 32, 2, 1>;
@@ -72,6 +74,7 @@ template <typename T>
 struct Tiles<T, 256> {
     using Several = DecodeTile<T, 256, 1, 4, 16, 1, 2, true>;
     using Many = Several;
+    using Other = DecodeTile<T, 256, 1, 4, 16, 1, 2>;
     using Long = DecodeTile<T, 256, 1, 8, 16, 1, 1, true>;
     using Few16 = DecodeTile<T, 256, 1, 4, 16, 2, 1>;
     using Few32 = Few16;
@@ -112,12 +115,7 @@ template <typename T, int head_dim>
 void forward_head_dim(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     const int64_t rows = rows_of_key_head(problem);
     if (!device_at(current_device()).takes_sm90) {
-        using Many = typename Tiles<T, head_dim>::Many;
-        if constexpr (Many::kHopperOnly) {
-            throw std::invalid_argument("decode takes head dims above 128 on Hopper GPUs alone");
-        } else {
-            launch<Many>(problem, scratch, stream);
-        }
+        launch<typename Tiles<T, head_dim>::Other>(problem, scratch, stream);
     } else if (rows <= 16) {
         forward_few_rows<T, head_dim>(problem, scratch, stream);
     } else if (rows <= 32) {

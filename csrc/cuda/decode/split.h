@@ -53,6 +53,7 @@ constexpr double kCluster = 300;      // more, for the blocks of a cluster
 constexpr double kKernel = 1500;      // more, if a second kernel follows clusters
 constexpr double kLateKernel = 1880;  // or single blocks, whose end it waits for before it starts
 constexpr double kPart = 12;          // more, for each part of a row that it adds up
+constexpr double kOtherPart = 22;     // the same on chips without clusters
 constexpr double kRowPart = 0.5;      // more, for each part of all rows together
 
 constexpr double kPairRate = 95;  // the most for a block in a cluster of two
@@ -86,9 +87,10 @@ inline double predicted_time(const Room& room, int splits, int size) {
     }
     const int64_t bytes = rounded_up(room.steps, splits) * room.step_bytes;
     const int parts = splits / size;
+    const double part = room.at_once[2] == 0 ? cost::kOtherPart : cost::kPart;
     return static_cast<double>(rounds) * (cost::kBlock + static_cast<double>(bytes) / rate) +
            (size > 1 ? cost::kCluster : 0.0) +
-           (parts > 1 ? (size > 1 ? cost::kKernel : cost::kLateKernel) + parts * cost::kPart +
+           (parts > 1 ? (size > 1 ? cost::kKernel : cost::kLateKernel) + parts * part +
                             static_cast<double>(room.rows) * parts * cost::kRowPart
                       : 0.0);
 }
@@ -131,7 +133,14 @@ inline Division best_division(const Room& room) {
         }
     };
     if (room.scratch) {
-        consider_two_kernels(1, room.at_once[1] / room.tiles);
+        const int64_t most = room.at_once[1] / room.tiles;
+        consider_two_kernels(1, most);
+        if (room.at_once[2] == 0) {
+            // Nothing else divides keys, and adding up hundreds of parts takes longer than reading more keys.
+            for (const int64_t fewer : {2, 3, 4, 6, 8, 12, 16, 32}) {
+                consider_two_kernels(1, most / fewer);
+            }
+        }
         // A GPC has room for two clusters of eight; one in each reads faster.
         consider_two_kernels(kMergedCluster, (room.at_once[kMergedCluster] + 1) / 2 / room.tiles);
     }

@@ -166,6 +166,56 @@ const std::vector<Cell> kCells = {
     {32, 8192, 64, {{"3,3", 17.79}, {"4,1", 18.79}}, 32, 64, 60},
 };
 
+// The tile of chips without clusters, on an H200 by a build for sm_80 alone (results/tuning/h200-sm80-decode-parts.json):
+// microseconds by parts of the keys.
+struct OtherCell {
+    int64_t tiles, rows, keys;
+    int head_dim;
+    std::map<int, double> us;
+};
+const std::vector<OtherCell> kOtherCells = {
+    {1, 8, 4096, 256, {{1, 67.42}, {2, 38.22}, {3, 27.87}, {4, 22.34}, {8, 14.65}, {16, 10.84}, {32, 9.24}, {64, 8.93}, {128, 10.60}}},
+    {2, 16, 4096, 256, {{1, 69.17}, {2, 39.65}, {3, 29.68}, {4, 24.08}, {8, 16.37}, {16, 12.84}, {32, 10.98}, {64, 10.82}, {128, 13.50}}},
+    {4, 16, 4096, 256, {{1, 69.12}, {2, 40.04}, {3, 30.22}, {4, 24.41}, {8, 16.75}, {16, 13.09}, {32, 11.79}, {64, 12.84}}},
+    {32, 8, 1024, 256, {{1, 21.71}, {2, 16.10}, {3, 14.78}, {4, 12.95}, {8, 12.67}}},
+    {4, 4, 16384, 256, {{1, 337.24}, {2, 175.42}, {3, 120.93}, {4, 93.98}, {8, 51.22}, {16, 32.01}, {32, 25.55}, {64, 25.50}}},
+    {16, 4, 2048, 256, {{1, 40.41}, {2, 23.58}, {3, 18.35}, {4, 15.50}, {8, 12.00}, {16, 11.72}}},
+    {32, 4, 8192, 256, {{1, 177.90}, {2, 100.50}, {3, 78.95}, {4, 70.17}, {8, 69.00}}},
+    {16, 1, 4096, 256, {{1, 90.79}, {2, 50.39}, {3, 37.59}, {4, 31.13}, {8, 23.90}, {16, 23.11}}},
+    {2, 4, 512, 256, {{1, 11.75}, {2, 9.36}, {3, 8.22}, {4, 7.27}, {8, 6.20}, {16, 6.22}, {32, 6.84}}},
+    {1, 1, 2048, 256, {{1, 34.84}, {2, 21.01}, {3, 15.95}, {4, 13.05}, {8, 9.25}, {16, 7.41}, {32, 6.64}, {64, 7.31}, {128, 8.58}}},
+    {1, 16, 4096, 256, {{1, 67.37}, {2, 38.59}, {3, 28.72}, {4, 23.00}, {8, 15.21}, {16, 11.77}, {32, 10.06}, {64, 9.96}, {128, 11.72}}},
+    {1, 8, 4096, 128, {{1, 37.16}, {2, 22.15}, {3, 16.80}, {4, 13.71}, {8, 9.42}, {16, 7.39}, {32, 6.61}, {64, 6.55}, {128, 7.48}}},
+    {1, 4, 16384, 128, {{1, 138.79}, {2, 72.92}, {3, 50.50}, {4, 38.83}, {8, 21.88}, {16, 13.56}, {32, 9.57}, {64, 7.95}, {128, 8.50}}},
+    {1, 16, 4096, 64, {{1, 30.78}, {2, 19.00}, {3, 14.75}, {4, 12.11}, {8, 8.62}, {16, 6.89}, {32, 6.07}, {64, 6.00}, {128, 6.47}}},
+    {1, 16, 2048, 128, {{1, 20.86}, {2, 14.46}, {3, 11.79}, {4, 10.20}, {8, 8.11}, {16, 7.11}, {32, 6.87}, {64, 7.22}, {128, 8.05}}},
+};
+
+bool check(const OtherCell& cell) {
+    const bool narrow = cell.head_dim == 64;
+    std::vector<int> places(17);
+    places[1] = 132 * (cell.head_dim == 256 ? 2 : narrow ? 4 : 3);
+    const Division d = best_division({cell.tiles, cell.rows * cell.tiles, static_cast<int>(cell.keys / 16),
+                                      cell.head_dim * 64, 132, places.data(), true,
+                                      narrow ? 39.0 : 60.0, false});
+    double best = cell.us.begin()->second;
+    auto nearest = cell.us.begin();
+    for (auto i = cell.us.begin(); i != cell.us.end(); ++i) {
+        best = std::min(best, i->second);
+        if (std::abs(std::log(i->first * 1.0 / d.splits)) <
+            std::abs(std::log(nearest->first * 1.0 / d.splits))) {
+            nearest = i;
+        }
+    }
+    if (nearest->second <= 1.05 * best) {
+        return true;
+    }
+    std::printf("%lld tiles, %lld keys, head dim %d without clusters: %d parts (%.2f), best %.2f\n",
+                static_cast<long long>(cell.tiles), static_cast<long long>(cell.keys),
+                cell.head_dim, d.splits, nearest->second, best);
+    return false;
+}
+
 // As forward_few_rows and forward_head_dim ask. Long takes steps of 32 keys at head dim 128, of 64 or 16 at
 // the others.
 bool check(const Cell& cell) {
@@ -196,6 +246,9 @@ bool check(const Cell& cell) {
 int main() {
     bool good = true;
     for (const Cell& cell : kCells) {
+        good = check(cell) && good;
+    }
+    for (const OtherCell& cell : kOtherCells) {
         good = check(cell) && good;
     }
     if (!good) {
