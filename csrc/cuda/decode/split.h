@@ -53,7 +53,7 @@ constexpr double kCluster = 300;      // more, for the blocks of a cluster
 constexpr double kKernel = 1500;      // more, if a second kernel follows clusters
 constexpr double kLateKernel = 1880;  // or single blocks, whose end it waits for before it starts
 constexpr double kPart = 12;          // more, for each part of a row that it adds up
-constexpr double kOtherPart = 22;     // the same on chips without clusters
+constexpr double kOtherPart = 22;     // the same where blocks form no clusters
 constexpr double kRowPart = 0.5;      // more, for each part of all rows together
 
 constexpr double kPairRate = 95;  // the most for a block in a cluster of two
@@ -64,6 +64,7 @@ constexpr int kGpcBlocks = 16;
 constexpr double kGpcRate = 1400;
 constexpr double kGpcRateFromMemory = 860;
 constexpr double kBlockRateFromMemory = 75;
+constexpr double kOtherRateFromMemory = 45;  // where blocks form no clusters
 constexpr double kMemoryRate = 4300;  // of all blocks together
 
 }  // namespace cost
@@ -82,12 +83,15 @@ inline double predicted_time(const Room& room, int splits, int size) {
     if (size >= cost::kGpcBlocks) {
         rate = std::min(rate, (room.from_memory ? cost::kGpcRateFromMemory : cost::kGpcRate) / size);
     }
+    const bool clusters_form = room.at_once[2] > 0;
     if (room.from_memory) {
-        rate = std::min({rate, cost::kBlockRateFromMemory, cost::kMemoryRate / (running * size)});
+        rate = std::min({rate,
+                         clusters_form ? cost::kBlockRateFromMemory : cost::kOtherRateFromMemory,
+                         cost::kMemoryRate / (running * size)});
     }
     const int64_t bytes = rounded_up(room.steps, splits) * room.step_bytes;
     const int parts = splits / size;
-    const double part = room.at_once[2] == 0 ? cost::kOtherPart : cost::kPart;
+    const double part = clusters_form ? cost::kPart : cost::kOtherPart;
     return static_cast<double>(rounds) * (cost::kBlock + static_cast<double>(bytes) / rate) +
            (size > 1 ? cost::kCluster : 0.0) +
            (parts > 1 ? (size > 1 ? cost::kKernel : cost::kLateKernel) + parts * part +

@@ -166,8 +166,8 @@ const std::vector<Cell> kCells = {
     {32, 8192, 64, {{"3,3", 17.79}, {"4,1", 18.79}}, 32, 64, 60},
 };
 
-// The tile of chips without clusters, on an H200 by a build for sm_80 alone (results/tuning/h200-sm80-decode-parts.json):
-// microseconds by parts of the keys.
+// The tile that forms no clusters, on an H200 by a build for sm_80 alone
+// (results/tuning/h200-sm80-decode-parts.json): microseconds by parts of the keys.
 struct OtherCell {
     int64_t tiles, rows, keys;
     int head_dim;
@@ -191,13 +191,19 @@ const std::vector<OtherCell> kOtherCells = {
     {1, 16, 2048, 128, {{1, 20.86}, {2, 14.46}, {3, 11.79}, {4, 10.20}, {8, 8.11}, {16, 7.11}, {32, 6.87}, {64, 7.22}, {128, 8.05}}},
 };
 
+// Whether K and V do not stay in an H200's L2.
+template <typename AnyCell>
+bool are_from_memory(const AnyCell& cell) {
+    return cell.tiles * cell.keys * cell.head_dim * 4 > (60 << 20) / 8 * 7;
+}
+
 bool check(const OtherCell& cell) {
     const bool narrow = cell.head_dim == 64;
     std::vector<int> places(17);
     places[1] = 132 * (cell.head_dim == 256 ? 2 : narrow ? 4 : 3);
     const Division d = best_division({cell.tiles, cell.rows * cell.tiles, static_cast<int>(cell.keys / 16),
                                       cell.head_dim * 64, 132, places.data(), true,
-                                      narrow ? 39.0 : 60.0, false});
+                                      narrow ? 39.0 : 60.0, are_from_memory(cell)});
     double best = cell.us.begin()->second;
     auto nearest = cell.us.begin();
     for (auto i = cell.us.begin(); i != cell.us.end(); ++i) {
@@ -221,10 +227,9 @@ bool check(const OtherCell& cell) {
 bool check(const Cell& cell) {
     const int keys = cell.step_keys > 0 ? cell.step_keys : 4096 / cell.head_dim;
     const double rate = cell.block_rate > 0 ? cell.block_rate : cell.head_dim < 128 ? 95.0 : 135.0;
-    const int64_t bytes = cell.tiles * cell.keys * cell.head_dim * 4;
     const Room room{cell.tiles, cell.rows * cell.tiles,
                     static_cast<int>((cell.keys + keys - 1) / keys), keys * cell.head_dim * 4, 132,
-                    kPlaces[0].data(), true, rate, bytes > (60 << 20) / 8 * 7};
+                    kPlaces[0].data(), true, rate, are_from_memory(cell)};
     const Division d = best_division(room);
     const std::string choice = std::to_string(d.splits) + "," + std::to_string(d.cluster);
     double best = cell.us.begin()->second;
