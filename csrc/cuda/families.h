@@ -8,18 +8,13 @@
 #include <limits>
 
 #include "../attention.h"
-#include "sm90/cost.h"
+#include "problem_tiles.h"
 #include "sm90/packed_shapes.h"
+#include "sm90/short_or_main.h"
 
 namespace flashbench::cuda {
 
 enum class Kernels { simt, decode, split, short_tiles, main, wide, packed, sm80 };
-
-// Whether causal tiles differ much in their number of keys. If most keys are seen by all queries they do
-// not, and measurements without a mask apply.
-inline bool is_uneven(const Attention& problem) {
-    return problem.causal && 2 * problem.causal_offset < problem.k_len;
-}
 
 // The simt rows of the table below.
 inline bool is_simt(const Attention& problem, int64_t multiprocessors) {
@@ -28,16 +23,6 @@ inline bool is_simt(const Attention& problem, int64_t multiprocessors) {
         return problem.k_len >= 1 && rows * problem.k_len <= 32768;
     }
     return problem.k_len <= (problem.head_dim <= 128 ? 64 : 32) && rows <= 2 * multiprocessors;
-}
-
-// The number of tiles of `rows` rows, each of one head.
-inline int64_t tiles_of(const Attention& problem, int64_t rows) {
-    return (problem.q_len + rows - 1) / rows * problem.batch * problem.heads;
-}
-
-// Whether there is more than one tile of 64 rows for every two SMs.
-inline bool is_crowded(const Attention& problem, int64_t multiprocessors) {
-    return 2 * tiles_of(problem, 64) > multiprocessors;
 }
 
 // Whether the mask is full and the main kernel, whose tiles have the head dim's own width, multiplies less than
@@ -127,66 +112,6 @@ inline bool is_decode(const Attention& problem, bool takes_sm90, int64_t multipr
     return problem.q_len <= 16 && (rows <= 16 || problem.k_len > (rows <= 32 ? 256 : 1024));
 }
 
-// The Hopper rows of the table below for head dims to 128; `tiles` counts those of all heads.
-template <typename Tiles>
-bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_once) {
-    const int64_t q_len = problem.q_len;
-    const int64_t k_len = problem.k_len;
-    const bool narrow = problem.head_dim <= 64;
-    // Copies of rows that are no multiple of 32 bytes are slow, and these small tiles copy the most.
-    const bool slow_copies = problem.head_dim % 16 != 0;
-    const int64_t few_keys = slow_copies ? 256 : 1024;
-    // The main kernel's tiles are 32 or 48 wide, the short one's 64.
-    const bool narrower = problem.head_dim <= 48;
-    if (tiles(64) <= at_once) {
-        if (problem.causal || (narrow && 4 * tiles(128) > at_once)) {
-            return true;
-        }
-        return k_len < (!narrow && is_crowded(problem, at_once) ? 4096 : 8192);
-    }
-    // The main kernel's tiles of 128 rows waste no more rows than two of 64, and many of them run faster; so do those of
-    // 192, which it has up to 88 dims.
-    const bool pairs = (q_len + 63) / 64 % 2 == 0;
-    const bool many = tiles(128) > 3 * at_once;
-    const bool very_many = tiles(128) > 6 * at_once;
-    const bool thirds = q_len % 192 == 0 && very_many;
-    const bool grouped = problem.heads != problem.kv_heads;
-    if (is_uneven(problem)) {
-        if (!narrow) {
-            const bool main = q_len > 128 ? many || slow_copies
-                                          : (slow_copies && many) || (grouped && very_many);
-            return k_len <= 256 && !(pairs && main);
-        }
-        if (narrower && ((k_len > 768 && k_len <= 1024 && tiles(64) <= 2 * at_once) ||
-                         (k_len > 256 && !slow_copies && thirds))) {
-            return false;
-        }
-        return k_len <= (slow_copies && many ? 128 : few_keys) ||
-               (!slow_copies && tiles(64) <= 2 * at_once);
-    }
-    if (!narrow) {
-        const bool three_tiles = q_len > 128 && q_len <= 192 && problem.head_dim <= 88 &&
-                                 (tiles(192) <= at_once || 4 * tiles(192) > 7 * at_once);
-        const bool fills_main = (q_len >= 256 && q_len % 128 == 0) || three_tiles;
-        return k_len <= 256 && !fills_main && !(pairs && 4 * tiles(128) > 7 * at_once);
-    }
-    if (k_len <= 256) {
-        // The short kernel computes only 80 keys of a second block.
-        const bool few = k_len <= 128 || (!narrower && q_len > 192 && k_len <= 208);
-        const bool main = slow_copies ? many && (!few || q_len % 128 == 0)
-                          : narrower  ? thirds
-                                      : very_many && q_len == 128 && !grouped;
-        return !main;
-    }
-    if (2 * tiles(64) <= 3 * at_once && (problem.causal || k_len < 4096)) {
-        return true;
-    }
-    return k_len <= few_keys && !narrower &&
-           sm90::predicted_short_time(problem, at_once) <=
-               std::min(sm90::predicted_main_time(problem, 192, at_once),
-                        sm90::predicted_main_time(problem, 128, at_once));
-}
-
 // The kernels that compute a problem, with scratch memory or without, as measured on an H200
 // (docs/lab/cuda-kernels.md). The first matching row wins; ";" separates alternatives. "Tiles of N rows"
 // counts those of all heads, and "an SM" is their number divided by the number of SMs; a bare number is the
@@ -219,21 +144,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //                     1/8 an SM
 //   other      any  full: rows <= 16 and k_len > 256                             decode
 //   9.0     <= 128  tiles of 32 rows: 1 an SM, and k_len <= 256                  sm90, split
-//   9.0     <= 128  tiles of 64 rows: 1 an SM, and causal or k_len < 8192        sm90, short
-//                     (4096 if more than 1/2 an SM and head_dim > 64), or
-//                     head_dim <= 64 and tiles of 128 rows: more than 1/4 an SM
-//   9.0      <= 64  causal: k_len <= 1024; tiles of 64 rows: 2 an SM             sm90, short
-//   9.0      <= 64  full: k_len <= 256, unless no GQA, q_len = 128 and very      sm90, short
-//                     many; tiles of 64 rows: 1.5 an SM and k_len < 4096;
-//                     k_len <= 1024, head_dim > 48 and predicted to be faster
-//                     (sm90/cost.h)
-//   9.0     <= 128  causal: k_len <= 256, unless pairs and: q_len > 128 and      sm90, short
-//                     many or slow copies; many and slow copies; or GQA and
-//                     very many
-//   9.0     <= 128  full: k_len <= 256, unless 128 divides q_len and             sm90, short
-//                     q_len >= 256; pairs and tiles of 128 rows: more than 7/4
-//                     an SM; or q_len from 129 to 192, head_dim <= 88 and tiles
-//                     of 192 rows: 1 or more than 7/4 an SM
+//   9.0     <= 128  few tiles of 64 rows, or few keys (sm90/short_or_main.h)     sm90, short
 //   9.0     <= 128  else                                                         sm90
 //   9.0      > 128  at least 64 tiles of 128 rows; any number if q_len > 256     sm90
 //                     or full and k_len > 512
@@ -241,13 +152,7 @@ bool short_is_faster(const Attention& problem, const Tiles& tiles, int64_t at_on
 //
 // "Full" in the rows of decode with q_len up to 32 is any mask but a causal one at the top left.
 //
-// "Pairs": a head has an even number of tiles of 64 rows. "Many", "very many": tiles of 128 rows, more than 3 or 6 an
-// SM. "Slow copies": 16 does not divide the head dim. Where head dims up to 64 have them, 256 instead of 1024, no
-// "2 an SM", and with many tiles: causal 128 instead of 1024, full only k_len <= 128, or 208 with head_dim > 48 and q_len > 192, where 128 does
-// not divide q_len. Of
-// the other head dims up to 48 these are not short: 769 to 1024 causal keys and tiles of 64 rows: more than 1 to 2 an
-// SM; 192 divides q_len and very many, full or with more than 256 keys. Causal: keys
-// that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
+// Causal: keys that no query sees do not count. "Even": causal, with at least half of the keys seen by all queries;
 // it counts as full too, except for the tails that the main kernel divides, which only full calls have.
 //
 // "Packable": full or even, more than 32 rows, groups of up to 64 query heads, scratch memory, packed tiles
@@ -281,8 +186,8 @@ inline Kernels kernels_for(const Attention& problem, bool takes_sm90, int64_t mu
         if (tiles(32) <= multiprocessors && problem.k_len <= 256) {
             return Kernels::split;
         }
-        return short_is_faster(problem, tiles, multiprocessors) ? Kernels::short_tiles
-                                                                : Kernels::main;
+        return sm90::short_is_faster(problem, multiprocessors) ? Kernels::short_tiles
+                                                               : Kernels::main;
     }
     const bool wide = tiles(128) >= 64 || problem.q_len > 256 ||
                       (!is_uneven(problem) && problem.k_len > 512);

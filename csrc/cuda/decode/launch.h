@@ -50,7 +50,8 @@ Division division_of(const Attention& problem, bool scratch) {
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
                           clusters_at_once<Tile, causal>(index).of, scratch,
-                          device.takes_sm90 ? Tile::kBlockRate : Tile::kOtherBlockRate,
+                          device.takes_sm90 ? Tile::kBlockRate
+                                            : cost::other_block_rate(Tile::kHeadDim),
                           come_from_memory(problem, device.l2_bytes)});
 }
 

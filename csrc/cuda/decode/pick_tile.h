@@ -17,7 +17,7 @@
 // up to 16 more.
 //
 //   head dim  tile     rows  groups x keys  stages  blocks an SM  shared memory  registers
-//         64  Many       16      4 x 16          2             4          36 KB        114
+//         64  Many       16      4 x 16          2             4          34 KB        114
 //         64  Several    16      4 x 32          3             2          98 KB        121
 //         64  Few16      16      4 x 64          2             1         130 KB        183
 //         64  Long       16      8 x 64          1             1         130 KB        137
@@ -28,8 +28,8 @@
 //        128  Long       16      8 x 32          1             1         132 KB        185
 //        128  Few32      32      4 x 32          2             1         136 KB        191
 //        128  Few64      64      2 x 64          2             1         144 KB        210
-//        256  Other      16      4 x 16          1             2          74 KB        255
-//        256  Several    16      4 x 16          1             2          74 KB        255
+//        256  Other      16      4 x 16          1             2          72 KB        255
+//        256  Several    16      4 x 16          1             2          72 KB        255
 //        256  Few16      16      4 x 16          2             1         136 KB        255
 //        256  Long       16      8 x 16          1             1         136 KB        255
 #pragma once

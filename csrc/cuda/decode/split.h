@@ -67,6 +67,9 @@ constexpr double kBlockRateFromMemory = 75;
 constexpr double kOtherRateFromMemory = 45;  // where blocks form no clusters
 constexpr double kMemoryRate = 4300;  // of all blocks together
 
+// What a block of the tiles of other chips than Hopper computes at most, alone on an SM.
+constexpr double other_block_rate(int head_dim) { return head_dim < 128 ? 39 : 60; }
+
 }  // namespace cost
 
 // The time of a division into `splits` with clusters of `size`.

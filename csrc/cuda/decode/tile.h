@@ -39,8 +39,6 @@ struct DecodeTile {
     static constexpr double kBlockRate = row_warps == 1 ? (head_dim < 128 ? 95 : 135)
                                          : row_warps == 2 ? 60
                                                           : 35;
-    // The same of the tiles of other chips, alone on an SM.
-    static constexpr double kOtherBlockRate = head_dim < 128 ? 39 : 60;
 
     // During the loop over keys: Q, then each group's ring.
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;

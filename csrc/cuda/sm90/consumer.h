@@ -17,6 +17,7 @@
 #include "../constants.h"
 #include "../rows.h"
 #include "group_rows.h"
+#include "out_boxes.h"
 #include "ptx.h"
 #include "tail_kernel.h"
 #include "tile.h"

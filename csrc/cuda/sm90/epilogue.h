@@ -1,5 +1,5 @@
-// The epilogue of a warpgroup's 64 rows: stores the accumulators of P V, spread over the lanes as in
-// wgmma.h, as rows of the result.
+// Stores 64 rows of accumulators, spread over the lanes as in wgmma.h, from registers: merged parts of results, and
+// gradients; and the log-sum-exp of a warpgroup's rows. Results of whole tiles go by out_boxes.h.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,8 +12,8 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Accumulators of a lane, half a head dim, up to which rows are stored in half lines of memory: whole ones gain
-// up to 7 % above 96 dims where memory decides, and now gain, now lose below (docs/lab/cuda-kernels.md).
+// Accumulators of a lane, half a head dim, up to which rows are stored in half lines of memory: stores of whole ones
+// gained up to 7 % above 96 dims where memory decides, and now gained, now lost below (docs/lab/cuda-kernels.md).
 constexpr int kMostHalfLines = 48;
 
 // Pair i of lane j becomes pair j of lane i, in each four neighbouring lanes.

@@ -1,6 +1,6 @@
 // The epilogue by the copy engine: each warp writes its 16 rows of the result to shared memory, as boxes that TMA
-// stores while the warp goes on. Plain stores keep it at exchanges among lanes (epilogue.h) and at the queues of
-// memory.
+// stores while the warp goes on. With plain stores it waits for exchanges among lanes (epilogue.h) and for the queues
+// of memory.
 #pragma once
 
 #include <cuda.h>
@@ -73,8 +73,8 @@ __device__ __forceinline__ void wait_for_boxes() {
 }
 
 // Divides a warp's 16 rows by `sums`, spread over the lanes, and stores them from `first_row` of a head on, by way of
-// a ring of buffers of the warp, `buffer_bytes` apart: TMA goes on alone if there is a map; for strides that it does
-// not support, the warp's plain stores.
+// a ring of buffers of the warp, `buffer_bytes` apart: TMA does the rest if there is a map. Where it does not support
+// the strides, the warp stores by itself.
 template <typename T, int buffers, int buffer_bytes, int count>
 __device__ __forceinline__ void store_boxes(const float (&out)[count], const float (&sums)[2],
                                             int lane, uint32_t shared, const OutMap& map,

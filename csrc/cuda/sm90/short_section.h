@@ -8,7 +8,7 @@
 #include "../../attention.h"
 #include "../both_sides.h"
 #include "../constants.h"
-#include "../families.h"
+#include "../problem_tiles.h"
 #include "sections.h"
 
 namespace flashbench::cuda::sm90 {

@@ -73,7 +73,8 @@ struct Tile {
     static constexpr bool kStream =
         2 * kQueryBytes + kKeyStagesBytes + kControlBytes <= kMostSharedBytes;
     static constexpr int kQueryStages = kStream ? 2 : 1;
-    // The room that is left holds boxes of results (out_boxes.h): so many for each warp. A part (tail.h) has none.
+    // The room that is left holds boxes of results (out_boxes.h): so many for each warp. Packed tiles are all
+    // parts (tail.h) and have none.
     static constexpr int kInputBytes = kQueryStages * kQueryBytes + kKeyStagesBytes;
     static constexpr int kRoomForBoxes = (kMostSharedBytes - kControlBytes - kInputBytes) /
                                          (kRows / OutBox::kRows * OutBox::kBytes);

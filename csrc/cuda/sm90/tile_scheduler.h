@@ -17,7 +17,7 @@ struct Launch {
     CUtensorMap query;
     CUtensorMap key;
     CUtensorMap value;
-    OutMap out;
+    OutMap out;  // not for packed tiles
     Attention problem;
     float scale_log2;   // scale * log2(e), positive
     int tiles;          // of one head
