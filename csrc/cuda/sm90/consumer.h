@@ -116,11 +116,26 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         wait_for_values(work, block);
         release_value();
     };
-    const auto take_scores = [&](int first_row, int key) {
+    const auto mask = [&](int first_row, int key) {
+        part.mask([&](int row) { return position_of<Tile>(launch, first_row + row); }, key, k_len,
+                  causal);
+    };
+    const auto take_scores = [&](int first_row, int key, bool first) {
         const int end = key + kKeys;
-        if (end > k_len || (causal && end - 1 > position_of<Tile>(launch, first_row))) {
-            part.mask([&](int row) { return position_of<Tile>(launch, first_row + row); }, key, k_len,
-                      causal);
+        if constexpr (Tile::kTakesCausal) {
+            if (end > k_len || (causal && end - 1 > position_of<Tile>(launch, first_row))) {
+                mask(first_row, key);
+            }
+        } else {
+            // Only the first block of a tile that is visited, its last one, may end past the last key; opaque() keeps
+            // the question out of the others.
+            bool cut = false;
+            if (first) {
+                cut = ptx::opaque(end) > k_len;
+            }
+            if (cut) {
+                mask(first_row, key);
+            }
         }
         part.update_base(scale_log2);
     };
@@ -149,8 +164,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
                 store_part_values<Tile>(launch.tail, work.part, consumer, part.out);
             }
         } else if constexpr (!Tile::kPacked) {
-            part.store(sums, shared.out(consumer, part.softmax.warp), launch.out, problem,
-                       first_row_of(work), work);
+            part.store(sums, shared, launch, first_row_of(work), work);
         }
         part.reset_output();
     };
@@ -182,7 +196,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
         if (block == 0) {
             release_query();
         }
-        take_scores(first_row_of(work), first_key<Tile>(work, block));
+        take_scores(first_row_of(work), first_key<Tile>(work, block), true);
         part.exponentiate(scale_log2);
 
         // P V of `block`, whose probabilities are ready, and Q K^T of the next one, of this tile or of
@@ -232,7 +246,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
             }
             const float sums[2] = {part.softmax.row_sum[0], part.softmax.row_sum[1]};
             part.softmax.reset(ends);
-            take_scores(scored_row, scored_key);
+            take_scores(scored_row, scored_key, ends);
             // Never true, but ptxas does not know: otherwise it would wait before computing the
             // largest scores.
             if (Tile::kRoomy && part.softmax.rescale[0] + part.softmax.rescale[1] < 0.0f) {

@@ -112,6 +112,20 @@ __device__ __forceinline__ void cluster_wait() {
 
 // --- warpgroups ----------------------------------------------------------------------------------
 
+// x, of which the compiler knows nothing: what is computed from it stays behind the branch that it is in.
+__device__ __forceinline__ int opaque(int x) {
+    int y;
+    asm volatile("mov.b32 %0, %1;\n" : "=r"(y) : "r"(x));
+    return y;
+}
+
+// The index of this thread, asked anew at each call: what is computed from it takes no register before.
+__device__ __forceinline__ int tid_x() {
+    int index;
+    asm volatile("mov.u32 %0, %%tid.x;\n" : "=r"(index));
+    return index;
+}
+
 template <int kRegisters>
 __device__ __forceinline__ void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));

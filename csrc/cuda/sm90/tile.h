@@ -121,9 +121,9 @@ struct Shared {
         return base + kQueryStages * Tile::kQueryBytes + stage * Tile::kKeyBytes;
     }
     __device__ __forceinline__ uint32_t value(int stage) const { return key(kStages + stage); }
-    // The boxes of results of a warp of a consumer.
-    __device__ __forceinline__ uint32_t out(int consumer, int warp) const {
-        return base + Tile::kInputBytes + (consumer * 4 + warp) * Tile::kWarpOutBytes;
+    // The boxes of results of a warp of all consumers.
+    __device__ __forceinline__ uint32_t out(int warp) const {
+        return base + Tile::kInputBytes + warp * Tile::kWarpOutBytes;
     }
     // The Work of the tile whose Q is in this stage, or the end mark after the last one.
     __device__ __forceinline__ uint32_t work(int stage) const {
