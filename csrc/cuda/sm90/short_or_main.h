@@ -81,7 +81,7 @@ inline bool short_is_faster_narrow_full(const FewKeys& few) {
                             predicted_main_time(few.problem, 128, few.sms));
     }
     if (few.slow_copies) {
-        // Of a second block of keys the short kernel computes only 80 if no row sees more: up to 208.
+        // A second block costs the short kernel only its keys that some row sees, if they are up to 80: 208 in all.
         const bool few_keys = few.k_len <= 128 ||
                               (!few.narrower && few.q_len > 192 && few.k_len <= 208);
         return few_keys && !(few.many && few.q_len % 128 == 0);
