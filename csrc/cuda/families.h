@@ -2,7 +2,6 @@
 // (tests/kernels/native/check_choice.cpp).
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>

@@ -127,7 +127,7 @@ __device__ __forceinline__ void consume(const Launch& launch, const Shared<Tile>
                 mask(first_row, key);
             }
         } else {
-            // Only the first block of a tile that is visited, its last one, may end past the last key; opaque() keeps
+            // Only the block of a tile, or of a part, that is visited first may end past the last key; opaque() keeps
             // the question out of the others.
             bool cut = false;
             if (first) {

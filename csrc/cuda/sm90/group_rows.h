@@ -93,15 +93,16 @@ struct GroupRows {
             [&](int half, int n, int i) -> float& { return out[4 * n + 2 * half + i]; });
     }
 
-    // Divides by the sums (each lane has its part of `sums`) and stores, by way of the warp's `boxes`. The lane is asked
-    // anew, as the loop over keys has no register to spare.
+    // Divides by the sums (each lane has its part of `sums`) and stores, by way of the boxes of its warp. The lane is
+    // asked anew, as the loop over keys has no register to spare.
     __device__ __forceinline__ void store(const float (&sums)[2], const Shared<Tile>& shared,
                                           const Launch& launch, int first_row,
                                           const Work& work) const {
-        const int thread = ptx::tid_x() - kWarpgroup;  // of the consumers
-        const int warp = thread / kWarpSize;
+        const unsigned thread = ptx::tid_x() - kWarpgroup;  // of the consumers
+        const int warp = static_cast<int>(thread / kWarpSize);
+        const int lane = static_cast<int>(thread % kWarpSize);
         store_boxes<T, Tile::kOutBoxes, OutBox::kBytes>(
-            out, sums, thread % kWarpSize, shared.out(warp), launch.out, launch.problem,
+            out, sums, lane, shared.out(warp), launch.out, launch.problem,
             first_row + warp % 4 * OutBox::kRows, work.head, work.batch);
     }
 };

@@ -120,8 +120,8 @@ __device__ __forceinline__ int opaque(int x) {
 }
 
 // The index of this thread, asked anew at each call: what is computed from it takes no register before.
-__device__ __forceinline__ int tid_x() {
-    int index;
+__device__ __forceinline__ unsigned tid_x() {
+    unsigned index;
     asm volatile("mov.u32 %0, %%tid.x;\n" : "=r"(index));
     return index;
 }

@@ -13,7 +13,7 @@
 namespace flashbench::cuda::sm90 {
 
 // What the choice looks at. The short kernel's tiles have 64 rows and 64 or 128 dims; the main one's 128 rows, or up to
-// 88 dims 192, and the head dim in multiples of 16.
+// 88 dims 192, and most head dims in multiples of 16.
 struct FewKeys {
     const Attention& problem;
     int64_t sms;
@@ -47,17 +47,19 @@ inline bool short_is_faster_wide_causal(const FewKeys& few) {
     return few.k_len <= 256 && !(few.pairs && main_is_faster);
 }
 
-// Head dims above 64 without a mask: up to 256 keys.
+// Head dims above 64 without a mask, or with an even one (../families.h): up to 256 keys.
 inline bool short_is_faster_wide_full(const FewKeys& few) {
     const bool whole_tiles = few.q_len >= 256 && few.q_len % 128 == 0;
-    const bool pairs = few.pairs && (whole_tiles ? few.fill_sms(128, 1.6) : few.more_than(128, 1.6));
+    const bool pairs_are_faster =
+        few.pairs && (whole_tiles ? few.fill_sms(128, 1.6) : few.more_than(128, 1.6));
     // One tile of 192 rows for three of 64.
     const bool threes = few.problem.head_dim <= 88 && few.q_len > 128 && few.q_len <= 192 &&
                         few.more_than(192, 0.75) && few.fill_sms(192, 1.25);
-    return few.k_len <= 256 && !pairs && !threes;
+    return few.k_len <= 256 && !pairs_are_faster && !threes;
 }
 
-// Head dims to 64, causal: up to 1024 keys, and any number with up to two tiles an SM.
+// Head dims to 64, causal: up to 1024 keys, and any number with up to two tiles an SM; with slow copies up to 128, 256
+// or 384.
 inline bool short_is_faster_narrow_causal(const FewKeys& few) {
     if (few.slow_copies) {
         return few.k_len <= (!few.many ? 384 : few.very_many || few.narrower ? 128 : 256);
@@ -69,7 +71,8 @@ inline bool short_is_faster_narrow_causal(const FewKeys& few) {
     return (few.k_len <= 1024 || two_an_sm) && !main_is_faster;
 }
 
-// Head dims to 64 without a mask: up to 256 keys, with up to 1.5 tiles an SM up to 4096, and to 1024 as predicted.
+// Head dims to 64 without a mask, or with an even one: up to 256 keys; with up to 1.5 tiles an SM below 4096, or any
+// number if the mask is even; and to 1024 as predicted for head dim 64.
 inline bool short_is_faster_narrow_full(const FewKeys& few) {
     if (!few.more_than(64, 1.5) && (few.problem.causal || few.k_len < 4096)) {
         return true;
@@ -81,7 +84,7 @@ inline bool short_is_faster_narrow_full(const FewKeys& few) {
                             predicted_main_time(few.problem, 128, few.sms));
     }
     if (few.slow_copies) {
-        // A second block costs the short kernel only its keys that some row sees, if they are up to 80: 208 in all.
+        // The short kernel computes only 80 keys of a second block where no row sees more: up to 208 in all.
         const bool few_keys = few.k_len <= 128 ||
                               (!few.narrower && few.q_len > 192 && few.k_len <= 208);
         return few_keys && !(few.many && few.q_len % 128 == 0);
@@ -93,6 +96,8 @@ inline bool short_is_faster_narrow_full(const FewKeys& few) {
     return !(few.very_many && few.q_len == 128 && !grouped);
 }
 
+// With up to one tile of 64 rows an SM the short kernel is the faster with any number of causal keys, and with several
+// thousands without a mask, as clusters of blocks divide the keys of a tile.
 inline bool short_is_faster(const Attention& problem, int64_t sms) {
     const FewKeys few{problem, sms};
     const bool narrow = problem.head_dim <= 64;

@@ -121,7 +121,7 @@ struct Shared {
         return base + kQueryStages * Tile::kQueryBytes + stage * Tile::kKeyBytes;
     }
     __device__ __forceinline__ uint32_t value(int stage) const { return key(kStages + stage); }
-    // The boxes of results of a warp of all consumers.
+    // The boxes of results of a warp, counted over all consumers.
     __device__ __forceinline__ uint32_t out(int warp) const {
         return base + Tile::kInputBytes + warp * Tile::kWarpOutBytes;
     }
