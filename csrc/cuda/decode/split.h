@@ -42,6 +42,8 @@ struct Room {
     bool scratch;        // a second kernel may follow
     double block_rate;   // the most bytes per nanosecond that a block reads, or computes
     bool from_memory;    // K and V do not fit in L2
+
+    bool forms_clusters() const { return at_once[2] > 0; }
 };
 
 // What a division costs, in nanoseconds and bytes per nanosecond, fitted to an H200
@@ -86,15 +88,15 @@ inline double predicted_time(const Room& room, int splits, int size) {
     if (size >= cost::kGpcBlocks) {
         rate = std::min(rate, (room.from_memory ? cost::kGpcRateFromMemory : cost::kGpcRate) / size);
     }
-    const bool clusters_form = room.at_once[2] > 0;
     if (room.from_memory) {
         rate = std::min({rate,
-                         clusters_form ? cost::kBlockRateFromMemory : cost::kOtherRateFromMemory,
+                         room.forms_clusters() ? cost::kBlockRateFromMemory
+                                               : cost::kOtherRateFromMemory,
                          cost::kMemoryRate / (running * size)});
     }
     const int64_t bytes = rounded_up(room.steps, splits) * room.step_bytes;
     const int parts = splits / size;
-    const double part = clusters_form ? cost::kPart : cost::kOtherPart;
+    const double part = room.forms_clusters() ? cost::kPart : cost::kOtherPart;
     return static_cast<double>(rounds) * (cost::kBlock + static_cast<double>(bytes) / rate) +
            (size > 1 ? cost::kCluster : 0.0) +
            (parts > 1 ? (size > 1 ? cost::kKernel : cost::kLateKernel) + parts * part +
@@ -142,7 +144,7 @@ inline Division best_division(const Room& room) {
     if (room.scratch) {
         const int64_t most = room.at_once[1] / room.tiles;
         consider_two_kernels(1, most);
-        if (room.at_once[2] == 0) {
+        if (!room.forms_clusters()) {
             // Nothing else divides keys, and adding up hundreds of parts takes longer than reading more keys.
             for (const int64_t fewer : {2, 3, 4, 6, 8, 12, 16, 32}) {
                 consider_two_kernels(1, most / fewer);

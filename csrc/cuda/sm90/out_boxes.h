@@ -24,9 +24,8 @@ namespace flashbench::cuda::sm90 {
 struct OutBox {
     static constexpr int kRows = 16;
     static constexpr int kDims = 64;
-    static constexpr int kChunks = kDims / kChunkElements;
-    static constexpr int kRowBytes = kDims * kElementBytes;
-    static constexpr int kBytes = kRows * kRowBytes;
+    using Layout = Swizzle<kDims>;
+    static constexpr int kBytes = kRows * Layout::kRowBytes;
 };
 
 // The map of the results; not valid if TMA does not support their strides.
@@ -41,17 +40,16 @@ inline void encode_out(const Attention& problem, OutMap& out) {
                                   out.map);
 }
 
-// Writes a box of accumulators, spread over the lanes as in wgmma.h and times `weights` of a lane's two rows.
-// stmatrix takes from lane i the address of row i % 8 of matrix i / 8 of each four: the two halves of 16 rows by two
-// chunks of 8 dims.
+// Writes a box of accumulators, spread over the lanes as in wgmma.h and times `weights` of a lane's two rows. stmatrix
+// takes the addresses of ldmatrix.
 template <typename T, int count>
 __device__ __forceinline__ void write_box(const float (&out)[count], const float (&weights)[2],
                                           int lane, int box, uint32_t shared) {
-    const uint32_t row = shared + lane % 16 * OutBox::kRowBytes;
-    const int first = (lane / 16) ^ (lane % 8);
+    using Layout = OutBox::Layout;
+    const uint32_t lane_offset = Layout::lane_offset(lane);
 #pragma unroll
-    for (int chunk = 0; chunk < OutBox::kChunks; chunk += 2) {
-        const int i = 4 * (box * OutBox::kChunks + chunk);
+    for (int block = 0; block < Layout::kChunks / 2; ++block) {  // of 16 dims
+        const int i = 4 * (box * Layout::kChunks + 2 * block);
         if (i >= count) {
             break;
         }
@@ -61,7 +59,7 @@ __device__ __forceinline__ void write_box(const float (&out)[count], const float
             pairs[pair] = Element<T>::pack(out[i + 2 * pair] * weights[pair % 2],
                                            out[i + 2 * pair + 1] * weights[pair % 2]);
         }
-        ptx::stmatrix_x4(row + (first ^ chunk) * kChunkBytes, pairs);
+        ptx::stmatrix_x4(shared + Layout::block(lane_offset, 0, block), pairs);
     }
 }
 
