@@ -52,7 +52,9 @@ Division division_of(const Attention& problem, bool scratch) {
                           clusters_at_once<Tile, causal>(index).of, scratch,
                           device.takes_sm90 ? Tile::kBlockRate
                                             : cost::other_block_rate(Tile::kHeadDim),
-                          come_from_memory(problem, device.l2_bytes)});
+                          !come_from_memory(problem, device.l2_bytes) ? 0.0
+                          : device.takes_sm90                         ? Tile::kMemoryRate
+                                              : cost::kOtherRateFromMemory});
 }
 
 // Describes K and V for TMA if the tile takes it and the chip supports their strides.

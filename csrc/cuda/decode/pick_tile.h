@@ -4,7 +4,8 @@
 // Hopper, for up to 16 rows of a key head:
 //
 //   Many     up to 64 keys (a round of its groups); head dim 64 with more tiles than fit as Several
-//   Several  more tiles than SMs: two blocks an SM, one computes while the other waits
+//   Several  more tiles than SMs, or head dim 128 from memory (split.h): two blocks an SM, one computes while
+//            the other waits
 //   Few      the keys of a block fit its rings, or half of them with more blocks than half of the SMs: all are
 //            requested at once, by cp.async
 //   Long     longer: eight warps an SM compute what TMA refills
@@ -90,8 +91,10 @@ void forward_few_rows(const Attention& problem, const Scratch& scratch, cudaStre
     using Long = typename Tile::Long;
     using Few = typename Tile::Few16;
     const int index = current_device();
+    const Device& device = device_at(index);
     const int64_t tiles = problem.batch * problem.kv_heads;
-    if (tiles > device_at(index).multiprocessors) {
+    if (two_blocks_an_sm(head_dim, tiles, l2_share(problem, device.l2_bytes),
+                         device.multiprocessors)) {
         const bool fits_many_alone = tiles > clusters_at_once<Several, false>(index).of[1] &&
                                      tiles <= clusters_at_once<Many, false>(index).of[1];
         head_dim == 64 && fits_many_alone ? launch<Many>(problem, scratch, stream)
@@ -105,7 +108,7 @@ void forward_few_rows(const Attention& problem, const Scratch& scratch, cudaStre
     const Division division = problem.causal ? division_of<Long, true>(problem, true)
                                              : division_of<Long, false>(problem, true);
     // Where blocks on most SMs queue copies, those that fill the rings take longer by cp.async.
-    const bool crowded = 2 * tiles * division.splits > device_at(index).multiprocessors;
+    const bool crowded = 2 * tiles * division.splits > device.multiprocessors;
     const int keys = division.most_steps() * Long::kKeys * (crowded ? 2 : 1);
     keys <= Few::kRingKeys ? launch<Few>(problem, scratch, stream)
                            : launch<Long>(problem, scratch, stream);

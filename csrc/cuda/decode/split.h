@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "../both_sides.h"
+#include "l2.h"
 
 namespace flashbench::cuda::decode {
 
@@ -31,6 +32,10 @@ inline Division divide(int steps, int splits, int cluster) {
 
 inline int64_t rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Sizes of clusters without a second kernel, and of those that one merges. Clusters of five gained .1 % at most.
+constexpr int kClusterSizes[] = {2, 3, 4, 6, 7, 8, 16};
+constexpr int kMergedCluster = 8;
+
 // The work of a launch, and the GPU's room for it.
 struct Room {
     int64_t tiles;
@@ -41,9 +46,15 @@ struct Room {
     const int* at_once;  // [size]: how many clusters of that many blocks run at once; 0 for none
     bool scratch;        // a second kernel may follow
     double block_rate;   // the most bytes per nanosecond that a block reads, or computes
-    bool from_memory;    // K and V do not fit in L2
+    double memory_rate;  // the same from memory; 0 if K and V fit in L2
 
+    bool from_memory() const { return memory_rate > 0; }
     bool forms_clusters() const { return at_once[2] > 0; }
+    // Blocks of a round beyond which some SMs have two from memory and others one, for as long.
+    bool is_lopsided(int64_t blocks) const {
+        return from_memory() && forms_clusters() && tiles <= multiprocessors &&
+               8 * blocks > 9 * multiprocessors;
+    }
 };
 
 // What a division costs, in nanoseconds and bytes per nanosecond, fitted to an H200
@@ -65,14 +76,31 @@ constexpr double kSharedRate = 76;
 constexpr int kGpcBlocks = 16;
 constexpr double kGpcRate = 1400;
 constexpr double kGpcRateFromMemory = 860;
-constexpr double kBlockRateFromMemory = 75;
-constexpr double kOtherRateFromMemory = 45;  // where blocks form no clusters
+constexpr double kOtherRateFromMemory = 45;  // of a block where blocks form no clusters
 constexpr double kMemoryRate = 4300;  // of all blocks together
+
+// More blocks must gain one percent.
+constexpr double kGain = 0.99;
 
 // What a block of the tiles of other chips than Hopper computes at most, alone on an SM.
 constexpr double other_block_rate(int head_dim) { return head_dim < 128 ? 39 : 60; }
 
 }  // namespace cost
+
+// Whether tiles of up to 16 rows take the tile of which two blocks share an SM, rather than one that has it alone.
+// `share`: of L2 that K and V would take. From memory two are faster where clusters give two thirds of the SMs a block,
+// or there are as many tiles; at head dim 64 with more to read. With about a tile for each SM there, some would have
+// two and others one.
+inline bool two_blocks_an_sm(int head_dim, int64_t tiles, double share, int64_t multiprocessors) {
+    const bool from_memory = share > kStaysInL2;
+    const bool narrow = head_dim == 64;
+    if (tiles > multiprocessors) {
+        return !(narrow && from_memory && 4 * tiles <= 5 * multiprocessors);
+    }
+    const bool few = 3 * kMergedCluster * tiles >= 2 * multiprocessors && 5 * tiles <= 2 * multiprocessors;
+    return narrow ? few && share > 2.5
+                  : head_dim == 128 && from_memory && (few || 3 * tiles >= 2 * multiprocessors);
+}
 
 // The time of a division into `splits` with clusters of `size`.
 inline double predicted_time(const Room& room, int splits, int size) {
@@ -86,13 +114,10 @@ inline double predicted_time(const Room& room, int splits, int size) {
         rate = std::min(rate, cost::kPairRate);
     }
     if (size >= cost::kGpcBlocks) {
-        rate = std::min(rate, (room.from_memory ? cost::kGpcRateFromMemory : cost::kGpcRate) / size);
+        rate = std::min(rate, (room.from_memory() ? cost::kGpcRateFromMemory : cost::kGpcRate) / size);
     }
-    if (room.from_memory) {
-        rate = std::min({rate,
-                         room.forms_clusters() ? cost::kBlockRateFromMemory
-                                               : cost::kOtherRateFromMemory,
-                         cost::kMemoryRate / (running * size)});
+    if (room.from_memory()) {
+        rate = std::min({rate, room.memory_rate, cost::kMemoryRate / (running * size)});
     }
     const int64_t bytes = rounded_up(room.steps, splits) * room.step_bytes;
     const int parts = splits / size;
@@ -104,10 +129,6 @@ inline double predicted_time(const Room& room, int splits, int size) {
                       : 0.0);
 }
 
-// Sizes of clusters without a second kernel, and of those that one merges.
-constexpr int kClusterSizes[] = {2, 3, 4, 5, 6, 7, 8, 16};
-constexpr int kMergedCluster = 8;
-
 // The division with the least predicted time; of equal ones that with the fewest blocks.
 inline Division best_division(const Room& room) {
     int splits = 1;
@@ -118,11 +139,12 @@ inline Division best_division(const Room& room) {
     }
     double least = std::numeric_limits<double>::infinity();
     const auto consider = [&](int new_splits, int size) {
-        if (new_splits > room.steps || room.at_once[size] == 0) {
+        if (new_splits > room.steps || room.at_once[size] == 0 ||
+            (new_splits > 1 && room.is_lopsided(room.tiles * new_splits))) {
             return;
         }
         const double time = predicted_time(room, new_splits, size);
-        if (time < least) {
+        if (time < cost::kGain * least) {
             least = time;
             splits = new_splits;
             cluster = size;
@@ -142,7 +164,11 @@ inline Division best_division(const Room& room) {
         }
     };
     if (room.scratch) {
-        const int64_t most = room.at_once[1] / room.tiles;
+        const int64_t most =
+            (room.from_memory() && room.forms_clusters()
+                 ? std::min<int64_t>(room.at_once[1], room.multiprocessors)
+                 : room.at_once[1]) /
+            room.tiles;
         consider_two_kernels(1, most);
         if (!room.forms_clusters()) {
             // Nothing else divides keys, and adding up hundreds of parts takes longer than reading more keys.

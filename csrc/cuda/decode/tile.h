@@ -39,6 +39,8 @@ struct DecodeTile {
     static constexpr double kBlockRate = row_warps == 1 ? (head_dim < 128 ? 95 : 135)
                                          : row_warps == 2 ? 60
                                                           : 35;
+    // The same from memory.
+    static constexpr double kMemoryRate = blocks_per_sm != 2 ? 75 : head_dim == 64 ? 45 : 40;
 
     // During the loop over keys: Q, then each group's ring.
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
