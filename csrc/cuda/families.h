@@ -8,6 +8,7 @@
 
 #include "../attention.h"
 #include "problem_tiles.h"
+#include "sm90/few_heads.h"
 #include "sm90/packed_shapes.h"
 #include "sm90/short_or_main.h"
 
@@ -48,7 +49,7 @@ inline bool is_packed(const Attention& problem, int64_t multiprocessors) {
         return false;
     }
     const int64_t k_len = problem.k_len;
-    const int64_t tiles = sm90::packed_tiles(problem, 1, multiprocessors).tiles;
+    const int64_t tiles = sm90::packed_tiles(problem).tiles;
     if (tiles * k_len > std::numeric_limits<int>::max() ||
         main_multiplies_less(problem, tiles, multiprocessors)) {
         return false;
@@ -131,6 +132,8 @@ inline bool is_decode(const Attention& problem, bool takes_sm90, int64_t multipr
 //                     more than 1/2 an SM
 //   9.0      <= 64  packable: packed tiles: more than 1/8 to 1/4 an SM, tiles    packed
 //                     of 64 rows: more than 1/2 an SM, k_len >= 8192
+//   9.0        any  causal, uneven, packed tiles: 1 an SM: as predicted          packed
+//                     (sm90/few_heads.h)
 //   9.0        any  full, GQA, q_len <= 16: rows <= 16;                          decode
 //                     rows <= 32 and k_len > 256; k_len > 1024
 //   9.0        any  full, no GQA, k_len > 512: q_len <= 8; q_len <= 32 and       decode
@@ -171,7 +174,9 @@ inline Kernels kernels_for(const Attention& problem, bool takes_sm90, int64_t mu
     }
     const bool sm90_takes = takes_sm90 && problem.k_len > 0 && problem.scale > 0.0f &&
                             std::isfinite(problem.scale);
-    if (sm90_takes && scratch && is_packed(problem, multiprocessors)) {
+    if (sm90_takes && scratch &&
+        (is_packed(problem, multiprocessors) ||
+         sm90::packed_causal_is_faster(problem, multiprocessors))) {
         return Kernels::packed;
     }
     if (is_decode(problem, takes_sm90, multiprocessors)) {

@@ -92,7 +92,8 @@ void launch_full(const Attention& problem, const Scratch& scratch, cudaStream_t 
     arguments.rounds = static_cast<int>(rounds.whole());
     arguments.tail = {static_cast<int>(rounds.whole() * rounds.sms),
                       static_cast<int>(rounds.tail()),
-                      static_cast<int>(rounds.blocks),
+                      static_cast<int>(rounds.tail() * rounds.blocks),
+                      0,
                       static_cast<int>(rounds.shares()),
                       memory,
                       memory + values};

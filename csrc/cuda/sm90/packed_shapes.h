@@ -6,32 +6,51 @@
 #include <cstdint>
 
 #include "../../attention.h"
+#include "tail.h"
 
 namespace flashbench::cuda::sm90 {
 
 constexpr int kPackedTileRows = 128;
 
-struct PackedTiles {
-    int64_t rows;    // of a tile that are used: all heads of a key head for each of its queries
-    int64_t tiles;   // of all key heads
-    int64_t blocks;  // of keys, in a tile
-    int64_t shares;  // blocks of threads
-
-    int64_t parts() const { return shares + tiles; }  // places in scratch memory (tail.h)
-};
+// Of a block of packed tiles.
+constexpr int packed_keys(int64_t head_dim) { return head_dim <= 128 ? 128 : 64; }
 
 // For up to kPackedTileRows query heads of a key head.
-inline PackedTiles packed_tiles(const Attention& problem, int keys, int64_t multiprocessors) {
+struct PackedTiles {
+    int64_t queries;  // of a tile, with all heads of their key head
+    int64_t of_head;  // tiles of a key head
+    int64_t tiles;    // of all key heads
+};
+
+inline PackedTiles packed_tiles(const Attention& problem) {
     const int64_t group = problem.heads / problem.kv_heads;
     const int64_t queries = std::min(kPackedTileRows / group, problem.q_len);
-    const int64_t tiles =
-        (problem.q_len + queries - 1) / queries * problem.batch * problem.kv_heads;
-    const int64_t blocks = (problem.k_len + keys - 1) / keys;
-    // With as many shares for every tile, those that read the same keys do so at the same time, and memory
-    // is read once. Not if that leaves more than a tenth of the SMs without work.
+    const int64_t of_head = (problem.q_len + queries - 1) / queries;
+    return {queries, of_head, of_head * problem.batch * problem.kv_heads};
+}
+
+// The steps of the tiles of a key head (tail.h), with blocks of `keys` keys.
+inline int64_t packed_head_steps(const Attention& problem, int keys) {
+    const PackedTiles packed = packed_tiles(problem);
+    if (!problem.causal) {
+        return packed.of_head * ((problem.k_len + keys - 1) / keys);
+    }
+    int64_t steps = packed.of_head * start_steps(keys);
+    for (int64_t tile = 0; tile < packed.of_head; ++tile) {
+        const int64_t end = std::min((tile + 1) * packed.queries, problem.q_len);
+        steps += (std::min(problem.k_len, end + problem.causal_offset) + keys - 1) / keys;
+    }
+    return steps;
+}
+
+// How many blocks of threads share the steps. With as many for every tile, those that read the
+// same keys do so at the same time, and memory is read once. Not if that leaves more than a tenth of the SMs
+// without work.
+inline int64_t packed_shares(int64_t tiles, int64_t steps, int64_t multiprocessors) {
     const int64_t each = std::max<int64_t>(multiprocessors / tiles, 1) * tiles;
-    const int64_t shares = 10 * each >= 9 * multiprocessors ? each : multiprocessors;
-    return {queries * group, tiles, blocks, std::min(shares, tiles * blocks)};
+    const int64_t shares =
+        each <= multiprocessors && 10 * each >= 9 * multiprocessors ? each : multiprocessors;
+    return std::min(shares, steps);
 }
 
 }  // namespace flashbench::cuda::sm90

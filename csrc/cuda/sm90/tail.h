@@ -2,8 +2,11 @@
 // ("Stream-K": Osama et al. 2023.)
 //
 // The tail's blocks of keys, tile after tile, are one sequence. Every block of threads takes an equal
-// share of it: at most the end of one tile and the start of the next. Its part of a tile goes to scratch
-// memory, and a second kernel (tail_kernel.h) adds up the parts.
+// share of it: the end of one tile, the start of another, and short ones between them. Its part of a tile
+// goes to scratch memory, and a second kernel (tail_kernel.h) adds up the parts.
+//
+// Under a causal mask the tiles have different numbers of blocks, and many are short. To start and end a part
+// takes as long as 256 keys, so a tile then has as many steps before its first block.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +17,10 @@
 struct float4;  // CUDA's
 
 namespace flashbench::cuda::sm90 {
+
+FLASHBENCH_BOTH_SIDES inline int blocks_of(int keys, int of_a_block) {
+    return (keys + of_a_block - 1) / of_a_block;
+}
 
 // A launch of full attention as rounds of tiles over the SMs.
 struct Rounds {
@@ -40,26 +47,28 @@ struct Rounds {
     }
 };
 
+FLASHBENCH_BOTH_SIDES constexpr int start_steps(int block_keys) { return 256 / block_keys; }
+
 struct Tail {
     int first_tile;  // of all heads' tiles; earlier ones are computed whole
     int tiles;
-    int blocks;  // of keys, in a tile
-    int shares;  // one for each of this many blocks of threads, the first ones
+    int steps;       // of the sequence
+    int head_steps;  // in the tiles of one head, if causal
+    int shares;      // one for each of this many blocks of threads, the first ones
     // In register order: by part and warpgroup, then quads of a thread's values by thread; then a
     // thread's two bases and two sums.
     float4* values;
     float4* statistics;
 
-    // The start of a share in the tail's sequence of blocks.
-    FLASHBENCH_BOTH_SIDES int first_block(int share) const {
-        return static_cast<int>(static_cast<int64_t>(share) * tiles * blocks / shares);
+    // The start of a share in the sequence.
+    FLASHBENCH_BOTH_SIDES int first_step(int share) const {
+        return static_cast<int>(static_cast<int64_t>(share) * steps / shares);
     }
-    // The share with a block of the sequence.
-    FLASHBENCH_BOTH_SIDES int share_of(int block) const {
-        return static_cast<int>((static_cast<int64_t>(block + 1) * shares - 1) /
-                                (static_cast<int64_t>(tiles) * blocks));
+    // The share with a step of the sequence.
+    FLASHBENCH_BOTH_SIDES int share_of(int step) const {
+        return static_cast<int>((static_cast<int64_t>(step + 1) * shares - 1) / steps);
     }
-    // From one part to the next, share, tile or both advance by one, so places are unique.
+    // From one part to the next, the share or the tile advances, so places are unique.
     FLASHBENCH_BOTH_SIDES static int part(int share, int tile) { return share + tile; }
 };
 

@@ -72,8 +72,10 @@ __global__ void __launch_bounds__(kMergeGroups * kWarpgroup)
     if (first_row >= rows_of_head<Tile>(launch)) {
         return;
     }
-    const int first_share = tail.share_of(tile * tail.blocks);
-    const int last_share = tail.share_of((tile + 1) * tail.blocks - 1);
+    const int first_step = steps_before<Tile>(launch, tile) + steps_before_blocks<Tile>(launch);
+    const int first_share = tail.share_of(first_step);
+    const int last_share =
+        tail.share_of(first_step + seen_blocks<Tile>(launch, index % launch.tiles) - 1);
     const int thread = threadIdx.x % kWarpgroup;
     const int group = threadIdx.x / kWarpgroup;
     const auto group_of = [&](int share) {

@@ -76,6 +76,73 @@ __device__ __forceinline__ int position_of(const Launch& launch, int row) {
     return query + static_cast<int>(launch.problem.causal_offset);
 }
 
+// The blocks of keys that some row of a divided tile sees. `tile`: of its head.
+template <typename Tile>
+__device__ __forceinline__ int seen_blocks(const Launch& launch, int tile) {
+    const int k_len = static_cast<int>(launch.problem.k_len);
+    const bool causal = Tile::kPacked && launch.problem.causal;
+    const int last_row = min((tile + 1) * used_rows<Tile>(launch), rows_of_head<Tile>(launch)) - 1;
+    return blocks_of(causal ? min(k_len, position_of<Tile>(launch, last_row) + 1) : k_len,
+                     Tile::kKeys);
+}
+
+// The steps of a divided tile before its first block of keys (tail.h).
+template <typename Tile>
+__device__ __forceinline__ int steps_before_blocks(const Launch& launch) {
+    return Tile::kPacked && launch.problem.causal ? start_steps(Tile::kKeys) : 0;
+}
+
+struct TailPlace {
+    int tile;
+    int step;  // of the tile
+};
+
+// Where a step of the tail's sequence lies. Called by whole warps: with a causal mask each lane looks at a tile.
+template <typename Tile>
+__device__ __forceinline__ TailPlace place_in_tail(const Launch& launch, int step) {
+    if (!Tile::kPacked || !launch.problem.causal) {
+        const int of_tile = seen_blocks<Tile>(launch, 0);
+        const int tile = step / of_tile;
+        return {tile, step - tile * of_tile};
+    }
+    const int head = step / launch.tail.head_steps;
+    const int lane = static_cast<int>(threadIdx.x % kWarpSize);
+    int left = step - head * launch.tail.head_steps;
+    for (int first = 0;; first += kWarpSize) {
+        const int own = first + lane < launch.tiles
+                            ? start_steps(Tile::kKeys) + seen_blocks<Tile>(launch, first + lane)
+                            : 0;
+        int end = own;
+#pragma unroll
+        for (int distance = 1; distance < kWarpSize; distance *= 2) {
+            const int before = __shfl_up_sync(0xffffffffu, end, distance);
+            end += lane >= distance ? before : 0;
+        }
+        const unsigned later = __ballot_sync(0xffffffffu, left < end);
+        if (later != 0) {
+            const int found = __ffs(later) - 1;
+            return {head * launch.tiles + first + found,
+                    left - __shfl_sync(0xffffffffu, end - own, found)};
+        }
+        left -= __shfl_sync(0xffffffffu, end, kWarpSize - 1);
+    }
+}
+
+// The tail's steps before a tile. Called by whole warps.
+template <typename Tile>
+__device__ __forceinline__ int steps_before(const Launch& launch, int tile) {
+    if (!Tile::kPacked || !launch.problem.causal) {
+        return tile * seen_blocks<Tile>(launch, 0);
+    }
+    const int head = tile / launch.tiles;
+    int steps = 0;
+    for (int i = static_cast<int>(threadIdx.x % kWarpSize); i < tile - head * launch.tiles;
+         i += kWarpSize) {
+        steps += start_steps(Tile::kKeys) + seen_blocks<Tile>(launch, i);
+    }
+    return head * launch.tail.head_steps + __reduce_add_sync(0xffffffffu, steps);
+}
+
 // The producer publishes the next tile in shared memory (32 bytes), so consumers need no divisions. No
 // blocks: there is no further tile.
 template <bool divided>
@@ -136,7 +203,7 @@ struct TileScheduler {
     int first_head = 0;  // of the section
     int round = 0;       // in the section
     bool back = false;
-    int taken = 0;  // blocks of its share of the tail
+    int taken = 0;  // steps of its share of the tail
 
     // False if no tile is left.
     __device__ __forceinline__ bool next(Work& work) {
@@ -153,22 +220,30 @@ private:
     // The share's part of the next tile of the tail.
     __device__ __forceinline__ bool next_of_tail(Work& work) {
         const Tail& tail = launch.tail;
-        const int first = tail.first_block(blockIdx.x) + taken;
-        const int left = tail.first_block(blockIdx.x + 1) - first;
+        const int first = tail.first_step(blockIdx.x) + taken;
+        const int left = tail.first_step(blockIdx.x + 1) - first;
         if (blockIdx.x >= tail.shares || left == 0) {
             return false;
         }
-        const int tile = __shfl_sync(0xffffffffu, first / tail.blocks, 0);
+        const TailPlace start = place_in_tail<Tile>(launch, first);
+        const int tile = __shfl_sync(0xffffffffu, start.tile, 0);
+        const int step = __shfl_sync(0xffffffffu, start.step, 0);
         const int index = tail.first_tile + tile;
-        place(work, index / launch.tiles, index % launch.tiles);
-        work.first_block = first - tile * tail.blocks;
-        work.blocks = min(tail.blocks - work.first_block, left);
+        const int tile_of_head = index % launch.tiles;
+        const int before = steps_before_blocks<Tile>(launch);
+        const int steps = min(before + seen_blocks<Tile>(launch, tile_of_head) - step, left);
+        place(work, index / launch.tiles, tile_of_head);
+        work.first_block = max(0, step - before);
+        work.blocks = step + steps - before - work.first_block;
+        if (work.blocks <= 0) {
+            return false;  // the share ends before the tile's first block
+        }
         work.part = Tail::part(blockIdx.x, tile);
         if (Tile::kPacked && launch.problem.causal) {
             const int diagonal = (position_of<Tile>(launch, work.first_row) + 1) / Tile::kKeys;
             work.first_diagonal = max(0, diagonal - work.first_block);
         }
-        taken += work.blocks;
+        taken += steps;
         return true;
     }
 

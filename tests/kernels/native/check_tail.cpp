@@ -1,9 +1,12 @@
 // Divides the last tiles of a launch, or all packed ones, among SMs as the Hopper kernels and their merge
 // do: exits with 1 and a line about the first launch whose parts leave out a block of keys, overlap or share
 // a place, or whose packed rows do not fit their tiles.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <set>
+#include <vector>
 
 #include "../../../csrc/cuda/sm90/packed_shapes.h"
 #include "../../../csrc/cuda/sm90/tail.h"
@@ -27,69 +30,88 @@ void expect(bool holds, const char* what, const Launched& launched) {
     }
 }
 
-void check(const Tail& tail, int64_t parts, const Launched& launched) {
+// A tail whose tiles see so many blocks of keys, after `before` steps each, walked over as the scheduler and the
+// merge do.
+void check(const Tail& tail, const std::vector<int>& seen, int before, int64_t parts,
+           const Launched& launched) {
     expect(tail.shares <= launched.sms, "more shares than SMs", launched);
-    // What the shares hold, as the scheduler walks over them.
-    const int all = tail.tiles * tail.blocks;
-    std::set<int> places;
-    int next = 0;
+    expect(tail.first_step(0) == 0 && tail.first_step(tail.shares) == tail.steps,
+           "steps left out", launched);
     for (int share = 0; share < tail.shares; ++share) {
-        expect(tail.first_block(share) == next, "a gap between shares", launched);
-        expect(tail.first_block(share + 1) > next, "an empty share", launched);
-        expect(tail.first_block(share + 1) - next <= (all + tail.shares - 1) / tail.shares,
-               "a share above the others", launched);
-        while (next < tail.first_block(share + 1)) {
-            const int tile = next / tail.blocks;
+        const int own = tail.first_step(share + 1) - tail.first_step(share);
+        expect(own > 0, "an empty share", launched);
+        expect(own <= (tail.steps + tail.shares - 1) / tail.shares, "a share above the others",
+               launched);
+    }
+    std::set<int> places;
+    int start = 0;  // of the tile in the sequence
+    for (int tile = 0; tile < tail.tiles; ++tile) {
+        const int first = start + before;
+        const int end = first + seen[static_cast<size_t>(tile)];
+        // What the merge reads.
+        const int last = tail.share_of(end - 1);
+        int next = first;
+        for (int share = tail.share_of(first); share <= last; ++share) {
             const int part = Tail::part(share, tile);
             expect(part < parts, "a part past the memory", launched);
             expect(places.insert(part).second, "two parts in one place", launched);
-            for (const int end = (tile + 1) * tail.blocks;
-                 next < end && next < tail.first_block(share + 1); ++next) {
-                expect(tail.share_of(next) == share, "a block in another share", launched);
-            }
+            // What the share computes of the tile.
+            const int from = std::max(tail.first_step(share), first);
+            const int to = std::min(tail.first_step(share + 1), end);
+            expect(from == next && to > from, "a gap between parts, or an empty one", launched);
+            next = to;
         }
+        expect(next == end, "blocks left out", launched);
+        start = end;
     }
-    expect(next == all, "blocks left out", launched);
-    // Every part that the merge of a tile reads was written.
-    for (int tile = 0; tile < tail.tiles; ++tile) {
-        const int last = tail.share_of((tile + 1) * tail.blocks - 1);
-        for (int share = tail.share_of(tile * tail.blocks); share <= last; ++share) {
-            expect(places.erase(Tail::part(share, tile)) == 1, "a part that nobody wrote", launched);
-        }
-    }
-    expect(places.empty(), "a part that nobody reads", launched);
+    expect(start == tail.steps, "another sum of steps", launched);
 }
 
 void check(const Rounds& rounds) {
-    check({static_cast<int>(rounds.whole() * rounds.sms), static_cast<int>(rounds.tail()),
-           static_cast<int>(rounds.blocks), static_cast<int>(rounds.shares()), nullptr, nullptr},
-          rounds.parts(), {rounds.tiles, rounds.blocks, rounds.sms});
+    const auto tiles = static_cast<int>(rounds.tail());
+    check({static_cast<int>(rounds.whole() * rounds.sms), tiles,
+           static_cast<int>(rounds.tail() * rounds.blocks), 0, static_cast<int>(rounds.shares()),
+           nullptr, nullptr},
+          std::vector<int>(static_cast<size_t>(tiles), static_cast<int>(rounds.blocks)),
+          0, rounds.parts(), {rounds.tiles, rounds.blocks, rounds.sms});
 }
 
-void check_packed(int64_t kv_heads, int64_t group, int64_t q_len, int64_t k_len, int64_t sms) {
+// `offset`: of a causal mask; none if negative.
+void check_packed(int64_t kv_heads, int64_t group, int64_t q_len, int64_t k_len, int64_t sms,
+                  int64_t offset) {
     Attention problem{};
     problem.batch = 1;
     problem.heads = kv_heads * group;
     problem.kv_heads = kv_heads;
     problem.q_len = q_len;
     problem.k_len = k_len;
-    const PackedTiles packed = packed_tiles(problem, 128, sms);
-    const Launched launched{packed.tiles, packed.blocks, sms};
-    const int64_t of_a_head = packed.tiles / kv_heads;
-    expect(packed.rows <= kPackedTileRows && packed.rows % group == 0, "parts of queries", launched);
-    expect(packed.rows + group > kPackedTileRows || packed.rows == q_len * group,
-           "room for one more query", launched);
-    expect(of_a_head * packed.rows >= q_len * group && (of_a_head - 1) * packed.rows < q_len * group,
+    problem.causal = offset >= 0;
+    problem.causal_offset = std::max<int64_t>(offset, 0);
+    constexpr int kKeys = 64;
+    const PackedTiles packed = packed_tiles(problem);
+    const int64_t rows = packed.queries * group;
+    const int64_t head_steps = packed_head_steps(problem, kKeys);
+    const int64_t steps = kv_heads * head_steps;
+    const int64_t shares = packed_shares(packed.tiles, steps, sms);
+    const Launched launched{packed.tiles, steps, sms};
+    expect(rows <= kPackedTileRows, "parts of queries", launched);
+    expect(rows + group > kPackedTileRows || packed.queries == q_len, "room for one more query",
+           launched);
+    expect(packed.of_head * packed.queries >= q_len && (packed.of_head - 1) * packed.queries < q_len,
            "too few or too many tiles", launched);
-    expect(packed.blocks * 128 >= k_len, "too few blocks of keys", launched);
-    if (packed.tiles > sms) {
-        return;
+    expect(packed.tiles == kv_heads * packed.of_head, "tiles left out", launched);
+    expect(10 * shares >= 9 * sms || shares == steps, "SMs without work", launched);
+    std::vector<int> seen;
+    for (int64_t head = 0; head < kv_heads; ++head) {
+        for (int64_t tile = 0; tile < packed.of_head; ++tile) {
+            const int64_t last = std::min((tile + 1) * packed.queries, q_len) - 1;
+            const int64_t keys = offset < 0 ? k_len : std::min(k_len, last + offset + 1);
+            seen.push_back(blocks_of(static_cast<int>(keys), kKeys));
+        }
     }
-    expect(10 * packed.shares >= 9 * sms || packed.shares == packed.tiles * packed.blocks,
-           "SMs without work", launched);
-    check({0, static_cast<int>(packed.tiles), static_cast<int>(packed.blocks),
-           static_cast<int>(packed.shares), nullptr, nullptr},
-          packed.parts(), launched);
+    check({0, static_cast<int>(packed.tiles), static_cast<int>(steps),
+           static_cast<int>(head_steps), static_cast<int>(shares), nullptr, nullptr},
+          seen, problem.causal ? start_steps(kKeys) : 0, shares + packed.tiles, launched);
 }
 
 }  // namespace
@@ -118,7 +140,9 @@ int main() {
             for (const int64_t group : {1, 2, 3, 4, 5, 7, 8, 16, 40, 64}) {
                 for (const int64_t q_len : {1, 5, 17, 64, 100, 129, 1000}) {
                     for (const int64_t k_len : {1, 1000, 4096, 8193}) {
-                        check_packed(kv_heads, group, q_len, k_len, sms);
+                        for (const int64_t offset : {int64_t{-1}, int64_t{0}, k_len - q_len}) {
+                            check_packed(kv_heads, group, q_len, k_len, sms, offset);
+                        }
                     }
                 }
             }
