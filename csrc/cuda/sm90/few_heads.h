@@ -21,8 +21,8 @@ inline double packed_causal_time(const Attention& problem, int64_t sms) {
         static_cast<double>(problem.batch * problem.kv_heads * packed_head_steps(problem, keys)) /
         static_cast<double>(sms);
     return problem.head_dim > 128  ? 12 + 0.07 * tiles + 1.38 * std::max(share, 3.0)
-           : problem.head_dim > 64 ? 14 + 1.53 * share
-                                   : 11.5 + 1.38 * share;
+           : problem.head_dim > 64 ? 14 + 1.5 * share
+                                   : 11 + 1.3 * share;
 }
 
 // Of the family that takes them otherwise: as long as the tile that sees the most keys. To 128 dims the short kernel
@@ -33,14 +33,14 @@ inline double whole_causal_time(const Attention& problem, int64_t sms) {
     if (problem.head_dim > 128) {
         return 7 + 7.2e-5 * static_cast<double>(problem.head_dim) * keys;
     }
-    const double narrow = problem.head_dim > 64 ? 1.0 : 0.85;
     if (tiles_of(problem, 64) > sms) {
-        return 7.0 + narrow * 0.0097 * keys;
+        return 7 + (0.0058 + 3.5e-5 * std::max(static_cast<double>(problem.head_dim), 72.0)) * keys;
     }
-    return 5.3 + narrow * (tiles_of(problem, 32) > sms ? 0.0068 : 0.0038) * keys;
+    return 5.3 + (problem.head_dim > 64 ? 1.0 : 0.8) *
+                     (tiles_of(problem, 32) > sms ? 0.0068 : 0.0038) * keys;
 }
 
-// Head dims to 64 in multiples of 16 are the short kernel's with any number of keys.
+// Head dims to 64 in multiples of 16 are the short kernel's with any number of keys. Groups cost up to a tenth more.
 inline bool packed_causal_is_faster(const Attention& problem, int64_t sms) {
     const int64_t group = problem.heads / problem.kv_heads;
     if (!is_uneven(problem) || problem.causal_offset < 0 || group > kPackedTileRows / 2 ||
@@ -48,7 +48,8 @@ inline bool packed_causal_is_faster(const Attention& problem, int64_t sms) {
         return false;
     }
     return packed_tiles(problem).tiles <= sms &&
-           1.02 * packed_causal_time(problem, sms) <= whole_causal_time(problem, sms);
+           (group == 1 ? 1.02 : 1.1) * packed_causal_time(problem, sms) <=
+               whole_causal_time(problem, sms);
 }
 
 }  // namespace flashbench::cuda::sm90

@@ -57,7 +57,7 @@ bool launch_packed(const Attention& problem, const Scratch& scratch, cudaStream_
     arguments.tail = {0,
                       static_cast<int>(packed.tiles),
                       static_cast<int>(heads * head_steps),
-                      static_cast<int>(head_steps),
+                      is_uneven(problem) ? static_cast<int>(head_steps) : 0,
                       static_cast<int>(shares),
                       memory,
                       memory + values};

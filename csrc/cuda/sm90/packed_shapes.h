@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "../../attention.h"
+#include "../problem_tiles.h"
 #include "tail.h"
 
 namespace flashbench::cuda::sm90 {
@@ -32,7 +33,7 @@ inline PackedTiles packed_tiles(const Attention& problem) {
 // The steps of the tiles of a key head (tail.h), with blocks of `keys` keys.
 inline int64_t packed_head_steps(const Attention& problem, int keys) {
     const PackedTiles packed = packed_tiles(problem);
-    if (!problem.causal) {
+    if (!is_uneven(problem)) {
         return packed.of_head * ((problem.k_len + keys - 1) / keys);
     }
     int64_t steps = packed.of_head * start_steps(keys);

@@ -5,7 +5,7 @@
 // share of it: the end of one tile, the start of another, and short ones between them. Its part of a tile
 // goes to scratch memory, and a second kernel (tail_kernel.h) adds up the parts.
 //
-// Under a causal mask the tiles have different numbers of blocks, and many are short. To start and end a part
+// Under an uneven causal mask (../problem_tiles.h) the tiles have different numbers of blocks, and many are short. To start and end a part
 // takes as long as 256 keys, so a tile then has as many steps before its first block.
 #pragma once
 
@@ -53,7 +53,7 @@ struct Tail {
     int first_tile;  // of all heads' tiles; earlier ones are computed whole
     int tiles;
     int steps;       // of the sequence
-    int head_steps;  // in the tiles of one head, if causal
+    int head_steps;  // in the tiles of one head if tiles have different numbers of blocks, otherwise 0
     int shares;      // one for each of this many blocks of threads, the first ones
     // In register order: by part and warpgroup, then quads of a thread's values by thread; then a
     // thread's two bases and two sums.

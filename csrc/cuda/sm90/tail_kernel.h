@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kMergeGroups * kWarpgroup)
     const int first_step = steps_before<Tile>(launch, tile) + steps_before_blocks<Tile>(launch);
     const int first_share = tail.share_of(first_step);
     const int last_share =
-        tail.share_of(first_step + seen_blocks<Tile>(launch, index % launch.tiles) - 1);
+        tail.share_of(first_step + blocks_of_tile<Tile>(launch, index % launch.tiles) - 1);
     const int thread = threadIdx.x % kWarpgroup;
     const int group = threadIdx.x / kWarpgroup;
     const auto group_of = [&](int share) {

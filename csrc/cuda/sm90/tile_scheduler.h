@@ -76,20 +76,28 @@ __device__ __forceinline__ int position_of(const Launch& launch, int row) {
     return query + static_cast<int>(launch.problem.causal_offset);
 }
 
-// The blocks of keys that some row of a divided tile sees. `tile`: of its head.
+// Whether the tiles of the tail have different numbers of blocks.
 template <typename Tile>
-__device__ __forceinline__ int seen_blocks(const Launch& launch, int tile) {
-    const int k_len = static_cast<int>(launch.problem.k_len);
-    const bool causal = Tile::kPacked && launch.problem.causal;
-    const int last_row = min((tile + 1) * used_rows<Tile>(launch), rows_of_head<Tile>(launch)) - 1;
-    return blocks_of(causal ? min(k_len, position_of<Tile>(launch, last_row) + 1) : k_len,
-                     Tile::kKeys);
+__device__ __forceinline__ bool is_uneven_tail(const Launch& launch) {
+    return Tile::kPacked && launch.tail.head_steps > 0;
+}
+
+// The blocks of keys of a divided tile, those that some row sees if tiles differ. `tile`: of its head.
+template <typename Tile>
+__device__ __forceinline__ int blocks_of_tile(const Launch& launch, int tile) {
+    int keys = static_cast<int>(launch.problem.k_len);
+    if (is_uneven_tail<Tile>(launch)) {
+        const int last_row =
+            min((tile + 1) * used_rows<Tile>(launch), rows_of_head<Tile>(launch)) - 1;
+        keys = min(keys, position_of<Tile>(launch, last_row) + 1);
+    }
+    return blocks_of(keys, Tile::kKeys);
 }
 
 // The steps of a divided tile before its first block of keys (tail.h).
 template <typename Tile>
 __device__ __forceinline__ int steps_before_blocks(const Launch& launch) {
-    return Tile::kPacked && launch.problem.causal ? start_steps(Tile::kKeys) : 0;
+    return is_uneven_tail<Tile>(launch) ? start_steps(Tile::kKeys) : 0;
 }
 
 struct TailPlace {
@@ -97,11 +105,11 @@ struct TailPlace {
     int step;  // of the tile
 };
 
-// Where a step of the tail's sequence lies. Called by whole warps: with a causal mask each lane looks at a tile.
+// Where a step of the tail's sequence lies. Called by whole warps: if tiles differ, each lane looks at one.
 template <typename Tile>
 __device__ __forceinline__ TailPlace place_in_tail(const Launch& launch, int step) {
-    if (!Tile::kPacked || !launch.problem.causal) {
-        const int of_tile = seen_blocks<Tile>(launch, 0);
+    if (!is_uneven_tail<Tile>(launch)) {
+        const int of_tile = blocks_of_tile<Tile>(launch, 0);
         const int tile = step / of_tile;
         return {tile, step - tile * of_tile};
     }
@@ -110,7 +118,7 @@ __device__ __forceinline__ TailPlace place_in_tail(const Launch& launch, int ste
     int left = step - head * launch.tail.head_steps;
     for (int first = 0;; first += kWarpSize) {
         const int own = first + lane < launch.tiles
-                            ? start_steps(Tile::kKeys) + seen_blocks<Tile>(launch, first + lane)
+                            ? start_steps(Tile::kKeys) + blocks_of_tile<Tile>(launch, first + lane)
                             : 0;
         int end = own;
 #pragma unroll
@@ -131,14 +139,14 @@ __device__ __forceinline__ TailPlace place_in_tail(const Launch& launch, int ste
 // The tail's steps before a tile. Called by whole warps.
 template <typename Tile>
 __device__ __forceinline__ int steps_before(const Launch& launch, int tile) {
-    if (!Tile::kPacked || !launch.problem.causal) {
-        return tile * seen_blocks<Tile>(launch, 0);
+    if (!is_uneven_tail<Tile>(launch)) {
+        return tile * blocks_of_tile<Tile>(launch, 0);
     }
     const int head = tile / launch.tiles;
     int steps = 0;
     for (int i = static_cast<int>(threadIdx.x % kWarpSize); i < tile - head * launch.tiles;
          i += kWarpSize) {
-        steps += start_steps(Tile::kKeys) + seen_blocks<Tile>(launch, i);
+        steps += start_steps(Tile::kKeys) + blocks_of_tile<Tile>(launch, i);
     }
     return head * launch.tail.head_steps + __reduce_add_sync(0xffffffffu, steps);
 }
@@ -231,7 +239,7 @@ private:
         const int index = tail.first_tile + tile;
         const int tile_of_head = index % launch.tiles;
         const int before = steps_before_blocks<Tile>(launch);
-        const int steps = min(before + seen_blocks<Tile>(launch, tile_of_head) - step, left);
+        const int steps = min(before + blocks_of_tile<Tile>(launch, tile_of_head) - step, left);
         place(work, index / launch.tiles, tile_of_head);
         work.first_block = max(0, step - before);
         work.blocks = step + steps - before - work.first_block;

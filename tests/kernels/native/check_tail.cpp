@@ -88,6 +88,7 @@ void check_packed(int64_t kv_heads, int64_t group, int64_t q_len, int64_t k_len,
     problem.causal = offset >= 0;
     problem.causal_offset = std::max<int64_t>(offset, 0);
     constexpr int kKeys = 64;
+    const bool uneven = offset >= 0 && 2 * offset < k_len;
     const PackedTiles packed = packed_tiles(problem);
     const int64_t rows = packed.queries * group;
     const int64_t head_steps = packed_head_steps(problem, kKeys);
@@ -105,13 +106,13 @@ void check_packed(int64_t kv_heads, int64_t group, int64_t q_len, int64_t k_len,
     for (int64_t head = 0; head < kv_heads; ++head) {
         for (int64_t tile = 0; tile < packed.of_head; ++tile) {
             const int64_t last = std::min((tile + 1) * packed.queries, q_len) - 1;
-            const int64_t keys = offset < 0 ? k_len : std::min(k_len, last + offset + 1);
+            const int64_t keys = uneven ? std::min(k_len, last + offset + 1) : k_len;
             seen.push_back(blocks_of(static_cast<int>(keys), kKeys));
         }
     }
     check({0, static_cast<int>(packed.tiles), static_cast<int>(steps),
-           static_cast<int>(head_steps), static_cast<int>(shares), nullptr, nullptr},
-          seen, problem.causal ? start_steps(kKeys) : 0, shares + packed.tiles, launched);
+           uneven ? static_cast<int>(head_steps) : 0, static_cast<int>(shares), nullptr, nullptr},
+          seen, uneven ? start_steps(kKeys) : 0, shares + packed.tiles, launched);
 }
 
 }  // namespace
