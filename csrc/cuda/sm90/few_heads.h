@@ -12,7 +12,7 @@
 
 namespace flashbench::cuda::sm90 {
 
-// Microseconds of packed tiles: both kernels, then what each tile leaves to be merged, then the steps of a share. A
+// Microseconds by packed tiles: both kernels, then what each tile leaves to be merged, then the steps of a share. A
 // share of fewer than three takes as long.
 inline double packed_causal_time(const Attention& problem, int64_t sms) {
     const int keys = packed_keys(problem.head_dim);
@@ -25,8 +25,8 @@ inline double packed_causal_time(const Attention& problem, int64_t sms) {
                                    : 11 + 1.3 * share;
 }
 
-// Of the family that takes them otherwise: as long as the tile that sees the most keys. To 128 dims the short kernel
-// takes them where its tiles of 64 rows, and the blocks of a cluster that share their keys, fit the SMs.
+// The same by the family that takes them otherwise: the time of the tile that sees the most keys. To 128 dims that is
+// the short kernel where its tiles of 64 rows fit the SMs; with half as many, clusters of blocks share their keys.
 inline double whole_causal_time(const Attention& problem, int64_t sms) {
     const auto keys =
         static_cast<double>(std::min(problem.k_len, problem.q_len + problem.causal_offset));

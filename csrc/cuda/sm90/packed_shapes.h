@@ -13,7 +13,7 @@ namespace flashbench::cuda::sm90 {
 
 constexpr int kPackedTileRows = 128;
 
-// Of a block of packed tiles.
+// The keys of a block.
 constexpr int packed_keys(int64_t head_dim) { return head_dim <= 128 ? 128 : 64; }
 
 // For up to kPackedTileRows query heads of a key head.
