@@ -1,0 +1,217 @@
+"""Time random attention problems beside SDPA's backends: CUDA graphs, replayed in turns.
+
+python experiments/random_speeds.py FILE SECONDS SEED [KIND,...]
+
+Kinds: decode, chunk (a prompt's next part), dim (any head dim), few (few heads), short. Prints a
+line for each problem where a backend of SDPA is within 3 % or ahead, then the geometric means, and
+writes all to FILE. One process and a few replays find shapes to measure; they do not replace that.
+"""
+
+import json
+import math
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import causal_lower_right
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from flashbench import attention
+
+KINDS = ("decode", "decode", "chunk", "dim", "dim", "few", "short")
+MOST_BYTES = 3e9  # of K and V
+MOST_PRODUCTS = 4e12
+MOST_ROWS = 4e8  # elements of Q
+GRAPH_SECONDS = 3e-3
+REPLAYS = 9
+
+
+@dataclass(frozen=True)
+class Problem:
+    kind: str
+    batch: int
+    heads: int
+    kv_heads: int
+    q_len: int
+    k_len: int
+    head_dim: int
+    mask: str  # full, causal or bottom_right
+
+    def is_possible(self) -> bool:
+        keys = self.kv_heads * self.k_len * self.head_dim
+        rows = self.heads * self.q_len * self.head_dim
+        return (
+            self.k_len >= self.q_len
+            and 4 * self.batch * keys <= MOST_BYTES
+            and 4 * self.batch * rows * self.k_len <= MOST_PRODUCTS
+            and self.batch * rows <= MOST_ROWS
+        )
+
+
+def between(rng: random.Random, low: int, high: int) -> int:
+    """Evenly by the logarithm."""
+    return round(low * math.exp(math.log(high / low) * rng.random()))
+
+
+def problem(rng: random.Random, kind: str) -> Problem:
+    dim = rng.choice([64, 128, 256])
+    if kind == "decode":
+        group, kv_heads = rng.choice([1, 2, 4, 8, 16]), rng.choice([1, 2, 4, 8, 16, 32])
+        queries = rng.choice([1, 1, 1, 1, 2, 3, 4, 8, 16])
+        batch = between(rng, 1, 256)
+        keys = rng.choice([between(rng, 1024, 131072), 1 << rng.randrange(10, 18)])
+        mask = "full" if queries == 1 else rng.choice(["full", "bottom_right"])
+        return Problem(kind, batch, kv_heads * group, kv_heads, queries, keys, dim, mask)
+    if kind == "chunk":
+        group, kv_heads = rng.choice([1, 2, 4, 8]), rng.choice([1, 2, 4, 8, 16])
+        batch = rng.choice([1, 1, 2, 4])
+        queries = rng.choice([64, 128, 256, 512, 1024, between(rng, 64, 1024)])
+        keys = rng.choice([4096, 8192, 16384, 32768, between(rng, 4096, 32768)])
+        dim = rng.choice([64, 128, 128, 256])
+        mask = rng.choice(["full", "causal", "bottom_right"])
+        return Problem(kind, batch, kv_heads * group, kv_heads, queries, keys, dim, mask)
+    mask = rng.choice(["full", "causal"])
+    if kind == "dim":
+        length = rng.choice([1024, 2048, 4096, 8192, 16384, between(rng, 1024, 16384)])
+        heads = rng.choice([4, 8, 12, 16, 24, 32])
+        batch = max(1, rng.choice([1, 2, 4]) * 2048 // length)
+        return Problem(kind, batch, heads, heads, length, length, 8 * rng.randrange(4, 33), mask)
+    if kind == "few":
+        length, heads = between(rng, 1024, 16384), rng.choice([1, 2, 3, 4, 5, 6, 8])
+        dim = rng.choice([64, 96, 128, 192, 256])
+        return Problem(kind, 1, heads, heads, length, length, dim, mask)
+    length = rng.choice([64, 77, 128, 197, 256, 384, 512, between(rng, 32, 1024)])
+    group, heads = rng.choice([1, 1, 1, 4]), rng.choice([8, 12, 16, 32])
+    dim = rng.choice([32, 40, 64, 64, 80, 96, 128, 128, 160, 256])
+    return Problem(kind, between(rng, 4, 128), heads, heads // group, length, length, dim, mask)
+
+
+@dataclass(frozen=True)
+class Graph:
+    replay: Callable[[], None]
+    calls: int
+
+
+def captured(call: Callable[[], Tensor], pool: tuple[int, int]) -> Graph:
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        call()
+        call()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        calls = max(1, min(10, int(GRAPH_SECONDS / (time.perf_counter() - start))))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream, pool=pool):
+            for _ in range(calls):
+                call()
+    torch.cuda.synchronize()
+    return Graph(graph.replay, calls)
+
+
+def timed(calls: dict[str, Callable[[], Tensor]]) -> dict[str, float]:
+    """Microseconds of a call of each, in turns; a backend that refuses the problem is left out."""
+    pool = torch.cuda.graph_pool_handle()
+    graphs: dict[str, Graph] = {}
+    for name, call in calls.items():
+        try:
+            graphs[name] = captured(call, pool)
+        except RuntimeError:
+            if name == "ours":
+                raise
+            torch.cuda.synchronize()
+    samples: dict[str, list[float]] = {name: [] for name in graphs}
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for _ in range(REPLAYS):
+        for name, graph in graphs.items():
+            graph.replay()
+            start.record()
+            graph.replay()
+            end.record()
+            torch.cuda.synchronize()
+            samples[name].append(1000 * start.elapsed_time(end) / graph.calls)
+    return {name: round(statistics.median(times), 2) for name, times in samples.items()}
+
+
+def measured(one: Problem) -> dict[str, float]:
+    q, k, v = (
+        torch.randn(one.batch, heads, length, one.head_dim, device="cuda", dtype=torch.bfloat16)
+        for heads, length in (
+            (one.heads, one.q_len),
+            (one.kv_heads, one.k_len),
+            (one.kv_heads, one.k_len),
+        )
+    )
+    mask = causal_lower_right(one.q_len, one.k_len) if one.mask == "bottom_right" else None
+    causal, grouped = one.mask == "causal", one.heads != one.kv_heads
+
+    def default() -> Tensor:
+        return sdpa(q, k, v, mask, is_causal=causal, enable_gqa=grouped)
+
+    def by(backend: SDPBackend) -> Callable[[], Tensor]:
+        def call() -> Tensor:
+            with sdpa_kernel(backend):
+                return default()
+
+        return call
+
+    return timed(
+        {
+            "ours": lambda: attention(q, k, v, mask, is_causal=causal, enable_gqa=grouped),
+            "default": default,
+            "flash": by(SDPBackend.FLASH_ATTENTION),
+            "cudnn": by(SDPBackend.CUDNN_ATTENTION),
+        }
+    )
+
+
+def geometric_mean(values: list[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def main(path: Path, seconds: float, seed: int, kinds: tuple[str, ...]) -> None:
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    end = time.monotonic() + seconds
+    rows: list[tuple[Problem, dict[str, float]]] = []
+    while time.monotonic() < end:
+        one = problem(rng, rng.choice(kinds))
+        if not one.is_possible():
+            continue
+        us = measured(one)
+        rows.append((one, us))
+        if min(time for name, time in us.items() if name != "ours") < 1.03 * us["ours"]:
+            print(one, us, flush=True)
+        torch.cuda.empty_cache()
+    path.write_text(json.dumps([{**asdict(one), "us": us} for one, us in rows]), encoding="utf-8")
+    for kind in sorted({one.kind for one, _ in rows}):
+        default, best = (
+            [
+                min(time for name, time in us.items() if name in names) / us["ours"]
+                for one, us in rows
+                if one.kind == kind
+            ]
+            for names in (("default",), ("default", "flash", "cudnn"))
+        )
+        print(
+            f"{kind}: {len(default)} problems; SDPA's default takes {geometric_mean(default):.3f}"
+            f" times our time, the least {min(default):.3f}; its best backend"
+            f" {geometric_mean(best):.3f} and {min(best):.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main(
+        Path(sys.argv[1]),
+        float(sys.argv[2]),
+        int(sys.argv[3]),
+        tuple(sys.argv[4].split(",")) if len(sys.argv) > 4 else KINDS,
+    )
