@@ -88,16 +88,16 @@ def test_compiling_takes_as_long_as_a_build_may(
 
     root = tmp_path / "site"
     root.mkdir()
-    (root / "mine.py").write_text(MODULE.replace("SECONDS", "1.5"))
+    (root / "mine.py").write_text(MODULE.replace("SECONDS", "4"))
     (root / "csrc").mkdir()
     (root / "csrc/attn.cu").write_text("slow")
     began = time.monotonic()
-    with Checker(timeout=0.4, compiling=1.0) as checker:
+    with Checker(timeout=1.5, compiling=2.5) as checker:
         short = checker.loads(root, "mine:attention", tmp_path / "log.txt")
     assert short.status == "timeout"
     jit.release(root)
     (extension(root).parent).rmdir()
-    with Checker(timeout=0.4, compiling=30) as checker:
+    with Checker(timeout=1.5, compiling=30) as checker:
         assert checker.loads(root, "mine:attention", tmp_path / "log.txt").status == "built"
-    assert time.monotonic() - began > 1.5
+    assert time.monotonic() - began > 4
     assert "TORCH_EXTENSIONS_DIR" not in os.environ
