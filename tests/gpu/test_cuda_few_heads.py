@@ -49,7 +49,7 @@ def test_lengths(places: tuple[int, int, int], dim: int, dtype: torch.dtype) -> 
 
 
 @pytest.mark.parametrize("dim", [40, 128, 256])
-@pytest.mark.parametrize(("group", "length"), [(2, 4100), (3, 5000), (4, 4100)])
+@pytest.mark.parametrize(("group", "length"), [(2, 4100), (3, 4100), (4, 3500)])
 def test_groups(group: int, length: int, dim: int, dtype: torch.dtype) -> None:
     """The heads of a key head share tiles, also where they leave rows of them."""
     q, k, v = qkv(1, 1, group, length, length, dim, dtype)

@@ -50,11 +50,13 @@ Division division_of(const Attention& problem, bool scratch) {
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
                           clusters_at_once<Tile, causal>(index).of, scratch,
-                          device.takes_sm90 ? Tile::kBlockRate
-                                            : cost::other_block_rate(Tile::kHeadDim),
+                          device.takes_sm90
+                              ? cost::block_rate(Tile::kHeadDim, Tile::kRows / 16)
+                              : cost::other_block_rate(Tile::kHeadDim),
                           !come_from_memory(problem, device.l2_bytes) ? 0.0
-                          : device.takes_sm90                         ? Tile::kMemoryRate
-                                              : cost::kOtherRateFromMemory});
+                          : device.takes_sm90
+                              ? cost::memory_rate(Tile::kHeadDim, Tile::kBlocksPerSm)
+                              : cost::kOtherRateFromMemory});
 }
 
 // Describes K and V for TMA if the tile takes it and the chip supports their strides.

@@ -50,7 +50,7 @@ struct Room {
 
     bool from_memory() const { return memory_rate > 0; }
     bool forms_clusters() const { return at_once[2] > 0; }
-    // Blocks of a round beyond which some SMs have two from memory and others one, for as long.
+    // Whether so many blocks give some SMs two to read from memory and others one.
     bool is_lopsided(int64_t blocks) const {
         return from_memory() && forms_clusters() && tiles <= multiprocessors &&
                8 * blocks > 9 * multiprocessors;
@@ -79,8 +79,17 @@ constexpr double kGpcRateFromMemory = 860;
 constexpr double kOtherRateFromMemory = 45;  // of a block where blocks form no clusters
 constexpr double kMemoryRate = 4300;  // of all blocks together
 
-// More blocks must gain one percent.
+// Clusters that read from memory: a later candidate, which often has more blocks, must gain one percent.
 constexpr double kGain = 0.99;
+
+// Bytes of K and V per nanosecond that a block of Hopper's tiles computes at most, by its warps of 16 rows, and that it
+// reads from memory.
+constexpr double block_rate(int head_dim, int row_warps) {
+    return row_warps == 1 ? (head_dim < 128 ? 95 : 135) : row_warps == 2 ? 60 : 35;
+}
+constexpr double memory_rate(int head_dim, int blocks_an_sm) {
+    return blocks_an_sm != 2 ? 75 : head_dim == 64 ? 45 : 40;
+}
 
 // What a block of the tiles of other chips than Hopper computes at most, alone on an SM.
 constexpr double other_block_rate(int head_dim) { return head_dim < 128 ? 39 : 60; }
@@ -88,9 +97,10 @@ constexpr double other_block_rate(int head_dim) { return head_dim < 128 ? 39 : 6
 }  // namespace cost
 
 // Whether tiles of up to 16 rows take the tile of which two blocks share an SM, rather than one that has it alone.
-// `share`: of L2 that K and V would take. From memory two are faster where clusters give two thirds of the SMs a block,
-// or there are as many tiles; at head dim 64 with more to read. With about a tile for each SM there, some would have
-// two and others one.
+// `share`: of L2 that K and V would take. From memory two are chosen at head dim 128 where clusters of eight give two
+// thirds of the SMs a block, up to a tile for two fifths of them, and from a tile for two thirds of them on; at head dim
+// 64 in the first of these ranges, with more to read. With up to a quarter more tiles than SMs there, some SMs would
+// have two blocks and others one.
 inline bool two_blocks_an_sm(int head_dim, int64_t tiles, double share, int64_t multiprocessors) {
     const bool from_memory = share > kStaysInL2;
     const bool narrow = head_dim == 64;
@@ -129,7 +139,8 @@ inline double predicted_time(const Room& room, int splits, int size) {
                       : 0.0);
 }
 
-// The division with the least predicted time; of equal ones that with the fewest blocks.
+// The division with the least predicted time, or in clusters from memory within one percent of it; of equal ones the
+// first, which has the fewest blocks.
 inline Division best_division(const Room& room) {
     int splits = 1;
     int cluster = 1;
@@ -137,6 +148,7 @@ inline Division best_division(const Room& room) {
     if (room.tiles >= room.multiprocessors && room.tiles <= room.at_once[1]) {
         return divide(room.steps, splits, cluster);
     }
+    const double gain = room.from_memory() && room.forms_clusters() ? cost::kGain : 1.0;
     double least = std::numeric_limits<double>::infinity();
     const auto consider = [&](int new_splits, int size) {
         if (new_splits > room.steps || room.at_once[size] == 0 ||
@@ -144,7 +156,7 @@ inline Division best_division(const Room& room) {
             return;
         }
         const double time = predicted_time(room, new_splits, size);
-        if (time < cost::kGain * least) {
+        if (time < gain * least) {
             least = time;
             splits = new_splits;
             cluster = size;

@@ -35,13 +35,6 @@ struct DecodeTile {
     static constexpr int kGroupThreads = row_warps * kWarpSize;
     static constexpr int kThreads = groups * kGroupThreads;
     static constexpr int kRingKeys = groups * stages * keys;  // requested at once
-    // Bytes of K and V per nanosecond that a block computes at most, measured on an H200; for split.h.
-    static constexpr double kBlockRate = row_warps == 1 ? (head_dim < 128 ? 95 : 135)
-                                         : row_warps == 2 ? 60
-                                                          : 35;
-    // The same from memory.
-    static constexpr double kMemoryRate = blocks_per_sm != 2 ? 75 : head_dim == 64 ? 45 : 40;
-
     // During the loop over keys: Q, then each group's ring.
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;

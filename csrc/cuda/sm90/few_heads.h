@@ -40,7 +40,8 @@ inline double whole_causal_time(const Attention& problem, int64_t sms) {
                      (tiles_of(problem, 32) > sms ? 0.0068 : 0.0038) * keys;
 }
 
-// Head dims to 64 in multiples of 16 are the short kernel's with any number of keys. Groups cost up to a tenth more.
+// Head dims to 64 in multiples of 16 are the short kernel's with any number of keys. Groups took up to a tenth more,
+// when as many blocks of threads as tiles shared the keys.
 inline bool packed_causal_is_faster(const Attention& problem, int64_t sms) {
     const int64_t group = problem.heads / problem.kv_heads;
     if (!is_uneven(problem) || problem.causal_offset < 0 || group > kPackedTileRows / 2 ||

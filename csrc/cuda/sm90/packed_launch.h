@@ -30,7 +30,7 @@ bool launch_packed(const Attention& problem, const Scratch& scratch, cudaStream_
     const PackedTiles packed = packed_tiles(problem);
     const int64_t heads = problem.batch * problem.kv_heads;
     const int64_t head_steps = packed_head_steps(problem, Tile::kKeys);
-    const int64_t shares = packed_shares(packed.tiles, heads * head_steps,
+    const int64_t shares = packed_shares(problem, heads * head_steps,
                                          device_at(current_device()).multiprocessors);
     const int64_t parts = shares + packed.tiles;  // places (tail.h)
     const int64_t values = parts * Tile::kRows * Tile::kHeadDim / 4;
@@ -66,8 +66,8 @@ bool launch_packed(const Attention& problem, const Scratch& scratch, cudaStream_
     return true;
 }
 
-// Head dims are rounded up to 64, 128 or 256. ptxas 13.0 spills 8 to 52 bytes, all of the producer, which has
-// 40 registers.
+// Head dims are rounded up to 64, 128 or 256. ptxas 13.0 spills 32 to 48 bytes, all of the producer, which
+// has 40 registers.
 template <typename T>
 bool forward_packed_rows(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     if (problem.head_dim <= 64) {

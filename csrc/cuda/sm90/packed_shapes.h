@@ -44,14 +44,14 @@ inline int64_t packed_head_steps(const Attention& problem, int keys) {
     return steps;
 }
 
-// How many blocks of threads share the steps. With as many for every tile, those that read the
-// same keys do so at the same time, and memory is read once. Not if that leaves more than a tenth of the SMs
-// without work.
-inline int64_t packed_shares(int64_t tiles, int64_t steps, int64_t multiprocessors) {
-    const int64_t each = std::max<int64_t>(multiprocessors / tiles, 1) * tiles;
-    const int64_t shares =
-        each <= multiprocessors && 10 * each >= 9 * multiprocessors ? each : multiprocessors;
-    return std::min(shares, steps);
+// How many blocks of threads share the steps. With as many for every tile, those that read the same keys do so at
+// the same time, and memory is read once. Not if that leaves more than a tenth of the SMs without work, nor if tiles
+// have different numbers of steps.
+inline int64_t packed_shares(const Attention& problem, int64_t steps, int64_t multiprocessors) {
+    const int64_t tiles = packed_tiles(problem).tiles;
+    const int64_t each = multiprocessors / tiles * tiles;
+    const bool alike = !is_uneven(problem) && 10 * each >= 9 * multiprocessors;
+    return std::min(alike ? each : multiprocessors, steps);
 }
 
 }  // namespace flashbench::cuda::sm90

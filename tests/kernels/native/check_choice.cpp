@@ -142,10 +142,34 @@ bool check(const Cell& cell) {
     return good;
 }
 
+// Whether a causal problem takes packed tiles, which it must not with a group that does not fit them, a mask that
+// begins before the first key, or more tiles than SMs.
+bool takes_packed(int64_t batch, int64_t heads, int64_t kv_heads, int64_t length, int64_t offset,
+                  int64_t head_dim = 128) {
+    Attention problem =
+        problem_of(Chunk{batch, heads, kv_heads, length, length + offset, head_dim, true, {}});
+    problem.causal_offset = offset;
+    return kernels_for(problem, true, kSms) == Kernels::packed;
+}
+
+bool check_few_heads() {
+    const bool good =
+        takes_packed(1, 1, 1, 8192, 0) && takes_packed(2, 1, 1, 8192, 0) &&
+        takes_packed(1, 1, 1, 8192, 1000) && takes_packed(1, 1, 1, 132 * 128, 0) &&
+        takes_packed(1, 1, 1, 1400, 0, 256) && !takes_packed(8, 1, 1, 1400, 0, 256) &&
+        !takes_packed(1, 65, 1, 8192, 0) && !takes_packed(1, 256, 1, 8192, 0) &&
+        !takes_packed(1, 1, 1, 8192, -64) && !takes_packed(1, 1, 1, 132 * 128 + 1, 0) &&
+        !takes_packed(1, 1, 1, 1 << 20, 0);
+    if (!good) {
+        std::puts("few heads: packed tiles where there must be none, or the reverse");
+    }
+    return good;
+}
+
 }  // namespace
 
 int main() {
-    bool good = true;
+    bool good = check_few_heads();
     for (const Cell& cell : kCells) {
         good = check(cell) && good;
     }

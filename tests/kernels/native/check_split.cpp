@@ -106,7 +106,7 @@ struct Cell {
     std::map<std::string, double> us;
     int64_t rows = 16;      // of a tile; fewer where one query has a smaller group
     int step_keys = 0;      // 0: Long's
-    double block_rate = 0;  // 0: Long's
+    int row_warps = 1;
 };
 
 const std::vector<Cell> kCells = {
@@ -152,9 +152,9 @@ const std::vector<Cell> kCells = {
      {{"4,4", 20.42}, {"6,6", 20.90}, {"3,3", 21.47}, {"4,1", 21.73}, {"5,5", 21.86}}},
     // Tiles of more rows: 8 and 16 queries of groups of four; 128 queries, not in turns but by
     // results/h200-decode.json as it was at f401fdf8 and at 8b4fc4f4.
-    {8, 8192, 128, {{"16,1", 12.75}, {"8,8", 13.52}, {"7,7", 15.08}, {"8,1", 15.67}}, 32, 32, 60},
-    {8, 8192, 128, {{"16,1", 17.97}, {"8,8", 20.12}, {"7,7", 23.20}, {"8,1", 23.32}}, 64, 64, 35},
-    {32, 8192, 64, {{"3,3", 17.79}, {"4,1", 18.79}}, 32, 64, 60},
+    {8, 8192, 128, {{"16,1", 12.75}, {"8,8", 13.52}, {"7,7", 15.08}, {"8,1", 15.67}}, 32, 32, 2},
+    {8, 8192, 128, {{"16,1", 17.97}, {"8,8", 20.12}, {"7,7", 23.20}, {"8,1", 23.32}}, 64, 64, 4},
+    {32, 8192, 64, {{"3,3", 17.79}, {"4,1", 18.79}}, 32, 64, 2},
 };
 
 // K and V from memory (results/tuning/h200-decode-from-memory.json): the same by tile, "l" for Long and "s" for
@@ -373,8 +373,9 @@ bool check(const Cell& cell, bool by_tile) {
     const int keys = cell.step_keys > 0 ? cell.step_keys
                      : several && cell.head_dim == 64 ? 32
                                                       : 4096 / cell.head_dim;
-    const double rate = cell.block_rate > 0 ? cell.block_rate : cell.head_dim < 128 ? 95.0 : 135.0;
-    const double memory_rate = !are_from_memory(cell) ? 0.0 : several ? (cell.head_dim == 64 ? 45.0 : 40.0) : 75.0;
+    const double rate = cost::block_rate(cell.head_dim, cell.row_warps);
+    const double memory_rate =
+        are_from_memory(cell) ? cost::memory_rate(cell.head_dim, several ? 2 : 1) : 0.0;
     const Room room{cell.tiles, cell.rows * cell.tiles,
                     static_cast<int>((cell.keys + keys - 1) / keys), keys * cell.head_dim * 4, 132,
                     kPlaces[several ? 3 : 0].data(), true, rate, memory_rate};
@@ -393,6 +394,33 @@ bool check(const Cell& cell, bool by_tile) {
                 static_cast<long long>(cell.tiles), static_cast<long long>(cell.keys),
                 cell.head_dim, choice.c_str(), found == cell.us.end() ? 0.0 : found->second, best);
     return false;
+}
+
+// A division is valid, and its parts add up.
+void check_division(const Room& room, std::normal_distribution<float>& normal,
+                    std::mt19937& random) {
+    const Division d = best_division(room);
+    expect(d.splits >= 1 && d.splits <= room.steps, "splits without keys", room, d);
+    expect(d.splits % d.cluster == 0, "a cluster is cut", room, d);
+    expect(room.at_once[d.cluster] > 0, "no such cluster", room, d);
+    expect(room.scratch || d.clusters() == 1, "a merge without memory", room, d);
+    expect(d.first_step(0) == 0 && d.first_step(d.splits) == room.steps, "keys are left out", room,
+           d);
+    for (int split = 0; split < d.splits; ++split) {
+        const int own = d.first_step(split + 1) - d.first_step(split);
+        expect(own == room.steps / d.splits || own == room.steps / d.splits + 1, "uneven shares",
+               room, d);
+    }
+    expect(room.tiles <= room.at_once[1] || d.splits <= 2, "much divided work", room, d);
+    if (room.steps > 5000) {
+        return;
+    }
+    std::vector<float> scores(static_cast<size_t>(room.steps)), values(scores.size());
+    std::generate(scores.begin(), scores.end(), [&] { return 9 * normal(random); });
+    std::generate(values.begin(), values.end(), [&] { return normal(random); });
+    const double difference =
+        merged(scores, values, d) - merged(scores, values, divide(room.steps, 1, 1));
+    expect(std::fabs(difference) < 1e-4, "the parts do not add up", room, d);
 }
 
 }  // namespace
@@ -418,30 +446,11 @@ int main() {
         for (const int64_t tiles : {1, 2, 3, 7, 8, 15, 16, 64, 132, 133, 400, 2048, 100000}) {
             for (const int steps : {1, 2, 3, 5, 16, 33, 128, 1000, 4096, 100001}) {
                 for (const bool scratch : {false, true}) {
-                    const Room room{tiles, tiles, steps, 16384, 132, places.data(), scratch,
-                                    135, 0.0};
-                    const Division d = best_division(room);
-                    expect(d.splits >= 1 && d.splits <= steps, "splits without keys", room, d);
-                    expect(d.splits % d.cluster == 0, "a cluster is cut", room, d);
-                    expect(places[static_cast<size_t>(d.cluster)] > 0, "no such cluster", room, d);
-                    expect(scratch || d.clusters() == 1, "a merge without memory", room, d);
-                    expect(d.first_step(0) == 0 && d.first_step(d.splits) == steps,
-                           "keys are left out", room, d);
-                    for (int split = 0; split < d.splits; ++split) {
-                        const int own = d.first_step(split + 1) - d.first_step(split);
-                        expect(own == steps / d.splits || own == steps / d.splits + 1,
-                               "uneven shares", room, d);
+                    for (const double memory_rate : {0.0, 40.0, 45.0, 75.0}) {
+                        const Room room{tiles, tiles, steps, 16384, 132, places.data(), scratch,
+                                        135, memory_rate};
+                        check_division(room, normal, random);
                     }
-                    expect(tiles <= places[1] || d.splits <= 2, "much divided work", room, d);
-                    if (steps > 5000) {
-                        continue;
-                    }
-                    std::vector<float> scores(static_cast<size_t>(steps)), values(scores.size());
-                    std::generate(scores.begin(), scores.end(), [&] { return 9 * normal(random); });
-                    std::generate(values.begin(), values.end(), [&] { return normal(random); });
-                    const double difference =
-                        merged(scores, values, d) - merged(scores, values, divide(steps, 1, 1));
-                    expect(std::fabs(difference) < 1e-4, "the parts do not add up", room, d);
                 }
             }
         }

@@ -78,7 +78,7 @@ void check(const Rounds& rounds) {
 
 // `offset`: of a causal mask; none if negative.
 void check_packed(int64_t kv_heads, int64_t group, int64_t q_len, int64_t k_len, int64_t sms,
-                  int64_t offset) {
+                  int64_t offset, int keys_of_block) {
     Attention problem{};
     problem.batch = 1;
     problem.heads = kv_heads * group;
@@ -87,13 +87,12 @@ void check_packed(int64_t kv_heads, int64_t group, int64_t q_len, int64_t k_len,
     problem.k_len = k_len;
     problem.causal = offset >= 0;
     problem.causal_offset = std::max<int64_t>(offset, 0);
-    constexpr int kKeys = 64;
     const bool uneven = offset >= 0 && 2 * offset < k_len;
     const PackedTiles packed = packed_tiles(problem);
     const int64_t rows = packed.queries * group;
-    const int64_t head_steps = packed_head_steps(problem, kKeys);
+    const int64_t head_steps = packed_head_steps(problem, keys_of_block);
     const int64_t steps = kv_heads * head_steps;
-    const int64_t shares = packed_shares(packed.tiles, steps, sms);
+    const int64_t shares = packed_shares(problem, steps, sms);
     const Launched launched{packed.tiles, steps, sms};
     expect(rows <= kPackedTileRows, "parts of queries", launched);
     expect(rows + group > kPackedTileRows || packed.queries == q_len, "room for one more query",
@@ -101,18 +100,21 @@ void check_packed(int64_t kv_heads, int64_t group, int64_t q_len, int64_t k_len,
     expect(packed.of_head * packed.queries >= q_len && (packed.of_head - 1) * packed.queries < q_len,
            "too few or too many tiles", launched);
     expect(packed.tiles == kv_heads * packed.of_head, "tiles left out", launched);
-    expect(10 * shares >= 9 * sms || shares == steps, "SMs without work", launched);
+    expect(shares == steps || shares == sms || (!uneven && 10 * shares >= 9 * sms),
+           "SMs without work", launched);
+    expect(uneven || shares == steps || shares == sms || shares % packed.tiles == 0,
+           "shares that tiles do not divide", launched);
     std::vector<int> seen;
     for (int64_t head = 0; head < kv_heads; ++head) {
         for (int64_t tile = 0; tile < packed.of_head; ++tile) {
             const int64_t last = std::min((tile + 1) * packed.queries, q_len) - 1;
             const int64_t keys = uneven ? std::min(k_len, last + offset + 1) : k_len;
-            seen.push_back(blocks_of(static_cast<int>(keys), kKeys));
+            seen.push_back(blocks_of(static_cast<int>(keys), keys_of_block));
         }
     }
     check({0, static_cast<int>(packed.tiles), static_cast<int>(steps),
            uneven ? static_cast<int>(head_steps) : 0, static_cast<int>(shares), nullptr, nullptr},
-          seen, uneven ? start_steps(kKeys) : 0, shares + packed.tiles, launched);
+          seen, uneven ? start_steps(keys_of_block) : 0, shares + packed.tiles, launched);
 }
 
 }  // namespace
@@ -141,8 +143,11 @@ int main() {
             for (const int64_t group : {1, 2, 3, 4, 5, 7, 8, 16, 40, 64}) {
                 for (const int64_t q_len : {1, 5, 17, 64, 100, 129, 1000}) {
                     for (const int64_t k_len : {1, 1000, 4096, 8193}) {
-                        for (const int64_t offset : {int64_t{-1}, int64_t{0}, k_len - q_len}) {
-                            check_packed(kv_heads, group, q_len, k_len, sms, offset);
+                        for (const int64_t offset : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{63},
+                                                     int64_t{100}, k_len / 3, k_len - q_len}) {
+                            for (const int keys : {64, 128}) {
+                                check_packed(kv_heads, group, q_len, k_len, sms, offset, keys);
+                            }
                         }
                     }
                 }
