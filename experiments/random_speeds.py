@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -24,6 +24,7 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from flashbench import attention
+from flashbench.operations.attention.shapes import Shape
 
 KINDS = ("decode", "decode", "chunk", "dim", "dim", "few", "short")
 MOST_BYTES = 3e9  # of K and V
@@ -36,22 +37,18 @@ REPLAYS = 9
 @dataclass(frozen=True)
 class Problem:
     kind: str
-    batch: int
-    heads: int
-    kv_heads: int
-    q_len: int
-    k_len: int
-    head_dim: int
+    shape: Shape
     mask: str  # full, causal or bottom_right
 
     def is_possible(self) -> bool:
-        keys = self.kv_heads * self.k_len * self.head_dim
-        rows = self.heads * self.q_len * self.head_dim
+        shape = self.shape
+        keys = shape.batch * shape.kv_heads * shape.k_len * shape.head_dim
+        rows = shape.batch * shape.heads * shape.q_len * shape.head_dim
         return (
-            self.k_len >= self.q_len
-            and 4 * self.batch * keys <= MOST_BYTES
-            and 4 * self.batch * rows * self.k_len <= MOST_PRODUCTS
-            and self.batch * rows <= MOST_ROWS
+            shape.k_len >= shape.q_len
+            and 4 * keys <= MOST_BYTES
+            and 4 * rows * shape.k_len <= MOST_PRODUCTS
+            and rows <= MOST_ROWS
         )
 
 
@@ -68,7 +65,7 @@ def problem(rng: random.Random, kind: str) -> Problem:
         batch = between(rng, 1, 256)
         keys = rng.choice([between(rng, 1024, 131072), 1 << rng.randrange(10, 18)])
         mask = "full" if queries == 1 else rng.choice(["full", "bottom_right"])
-        return Problem(kind, batch, kv_heads * group, kv_heads, queries, keys, dim, mask)
+        return Problem(kind, Shape(batch, kv_heads * group, kv_heads, queries, keys, dim), mask)
     if kind == "chunk":
         group, kv_heads = rng.choice([1, 2, 4, 8]), rng.choice([1, 2, 4, 8, 16])
         batch = rng.choice([1, 1, 2, 4])
@@ -76,21 +73,23 @@ def problem(rng: random.Random, kind: str) -> Problem:
         keys = rng.choice([4096, 8192, 16384, 32768, between(rng, 4096, 32768)])
         dim = rng.choice([64, 128, 128, 256])
         mask = rng.choice(["full", "causal", "bottom_right"])
-        return Problem(kind, batch, kv_heads * group, kv_heads, queries, keys, dim, mask)
+        return Problem(kind, Shape(batch, kv_heads * group, kv_heads, queries, keys, dim), mask)
     mask = rng.choice(["full", "causal"])
     if kind == "dim":
         length = rng.choice([1024, 2048, 4096, 8192, 16384, between(rng, 1024, 16384)])
         heads = rng.choice([4, 8, 12, 16, 24, 32])
         batch = max(1, rng.choice([1, 2, 4]) * 2048 // length)
-        return Problem(kind, batch, heads, heads, length, length, 8 * rng.randrange(4, 33), mask)
+        dim = 8 * rng.randrange(4, 33)
+        return Problem(kind, Shape(batch, heads, heads, length, length, dim), mask)
     if kind == "few":
         length, heads = between(rng, 1024, 16384), rng.choice([1, 2, 3, 4, 5, 6, 8])
         dim = rng.choice([64, 96, 128, 192, 256])
-        return Problem(kind, 1, heads, heads, length, length, dim, mask)
+        return Problem(kind, Shape(1, heads, heads, length, length, dim), mask)
     length = rng.choice([64, 77, 128, 197, 256, 384, 512, between(rng, 32, 1024)])
     group, heads = rng.choice([1, 1, 1, 4]), rng.choice([8, 12, 16, 32])
     dim = rng.choice([32, 40, 64, 64, 80, 96, 128, 128, 160, 256])
-    return Problem(kind, between(rng, 4, 128), heads, heads // group, length, length, dim, mask)
+    batch = between(rng, 4, 128)
+    return Problem(kind, Shape(batch, heads, heads // group, length, length, dim), mask)
 
 
 @dataclass(frozen=True)
@@ -142,16 +141,17 @@ def timed(calls: dict[str, Callable[[], Tensor]]) -> dict[str, float]:
 
 
 def measured(one: Problem) -> dict[str, float]:
+    shape = one.shape
     q, k, v = (
-        torch.randn(one.batch, heads, length, one.head_dim, device="cuda", dtype=torch.bfloat16)
+        torch.randn(shape.batch, heads, length, shape.head_dim, device="cuda", dtype=torch.bfloat16)
         for heads, length in (
-            (one.heads, one.q_len),
-            (one.kv_heads, one.k_len),
-            (one.kv_heads, one.k_len),
+            (shape.heads, shape.q_len),
+            (shape.kv_heads, shape.k_len),
+            (shape.kv_heads, shape.k_len),
         )
     )
-    mask = causal_lower_right(one.q_len, one.k_len) if one.mask == "bottom_right" else None
-    causal, grouped = one.mask == "causal", one.heads != one.kv_heads
+    mask = causal_lower_right(shape.q_len, shape.k_len) if one.mask == "bottom_right" else None
+    causal, grouped = one.mask == "causal", shape.heads != shape.kv_heads
 
     def default() -> Tensor:
         return sdpa(q, k, v, mask, is_causal=causal, enable_gqa=grouped)
@@ -191,7 +191,8 @@ def main(path: Path, seconds: float, seed: int, kinds: tuple[str, ...]) -> None:
         if min(time for name, time in us.items() if name != "ours") < 1.03 * us["ours"]:
             print(one, us, flush=True)
         torch.cuda.empty_cache()
-    path.write_text(json.dumps([{**asdict(one), "us": us} for one, us in rows]), encoding="utf-8")
+    cells = [{"kind": one.kind, **one.shape.sizes, "mask": one.mask, "us": us} for one, us in rows]
+    path.write_text(json.dumps(cells), encoding="utf-8")
     for kind in sorted({one.kind for one, _ in rows}):
         default, best = (
             [
