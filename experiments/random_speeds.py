@@ -13,8 +13,8 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -24,14 +24,17 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from flashbench import attention
+from flashbench.measuring.clock import Call, MetricUnavailableError, Sampler
+from flashbench.measuring.clock_cuda import CudaClock
 from flashbench.operations.attention.shapes import Shape
 
 KINDS = ("decode", "decode", "chunk", "dim", "dim", "few", "short")
 MOST_BYTES = 3e9  # of K and V
 MOST_PRODUCTS = 4e12
 MOST_ROWS = 4e8  # elements of Q
-GRAPH_SECONDS = 3e-3
+GRAPH_SECONDS = 1e-3
 REPLAYS = 9
+BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 
 
 @dataclass(frozen=True)
@@ -92,55 +95,23 @@ def problem(rng: random.Random, kind: str) -> Problem:
     return Problem(kind, Shape(batch, heads, heads // group, length, length, dim), mask)
 
 
-@dataclass(frozen=True)
-class Graph:
-    replay: Callable[[], None]
-    calls: int
-
-
-def captured(call: Callable[[], Tensor], pool: tuple[int, int]) -> Graph:
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        call()
-        call()
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        call()
-        torch.cuda.synchronize()
-        calls = max(1, min(10, int(GRAPH_SECONDS / (time.perf_counter() - start))))
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream, pool=pool):
-            for _ in range(calls):
-                call()
-    torch.cuda.synchronize()
-    return Graph(graph.replay, calls)
-
-
-def timed(calls: dict[str, Callable[[], Tensor]]) -> dict[str, float]:
-    """Microseconds of a call of each, in turns; a backend that refuses the problem is left out."""
-    pool = torch.cuda.graph_pool_handle()
-    graphs: dict[str, Graph] = {}
+def timed(clock: CudaClock, calls: dict[str, Call]) -> dict[str, float]:
+    """Microseconds of a call of each, in turns; one that a named backend refuses is left out."""
+    samplers: dict[str, Sampler] = {}
     for name, call in calls.items():
         try:
-            graphs[name] = captured(call, pool)
-        except RuntimeError:
-            if name == "ours":
+            samplers[name] = clock.sampler("graph", call)
+        except (MetricUnavailableError, RuntimeError) as error:
+            if name not in BACKENDS or isinstance(error, torch.OutOfMemoryError):
                 raise
-            torch.cuda.synchronize()
-    samples: dict[str, list[float]] = {name: [] for name in graphs}
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    samples: dict[str, list[float]] = {name: [] for name in samplers}
     for _ in range(REPLAYS):
-        for name, graph in graphs.items():
-            graph.replay()
-            start.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            samples[name].append(1000 * start.elapsed_time(end) / graph.calls)
-    return {name: round(statistics.median(times), 2) for name, times in samples.items()}
+        for name, sampler in samplers.items():
+            samples[name] += sampler.block(1)
+    return {name: round(1e6 * statistics.median(seconds), 2) for name, seconds in samples.items()}
 
 
-def measured(one: Problem) -> dict[str, float]:
+def measured(clock: CudaClock, one: Problem) -> dict[str, float]:
     shape = one.shape
     q, k, v = (
         torch.randn(shape.batch, heads, length, shape.head_dim, device="cuda", dtype=torch.bfloat16)
@@ -156,20 +127,17 @@ def measured(one: Problem) -> dict[str, float]:
     def default() -> Tensor:
         return sdpa(q, k, v, mask, is_causal=causal, enable_gqa=grouped)
 
-    def by(backend: SDPBackend) -> Callable[[], Tensor]:
-        def call() -> Tensor:
-            with sdpa_kernel(backend):
-                return default()
-
-        return call
+    def by(backend: SDPBackend) -> Tensor:
+        with sdpa_kernel(backend):
+            return default()
 
     return timed(
+        clock,
         {
             "ours": lambda: attention(q, k, v, mask, is_causal=causal, enable_gqa=grouped),
             "default": default,
-            "flash": by(SDPBackend.FLASH_ATTENTION),
-            "cudnn": by(SDPBackend.CUDNN_ATTENTION),
-        }
+            **{name: partial(by, backend) for name, backend in BACKENDS.items()},
+        },
     )
 
 
@@ -180,13 +148,14 @@ def geometric_mean(values: list[float]) -> float:
 def main(path: Path, seconds: float, seed: int, kinds: tuple[str, ...]) -> None:
     rng = random.Random(seed)
     torch.manual_seed(seed)
+    clock = CudaClock(GRAPH_SECONDS)
     end = time.monotonic() + seconds
     rows: list[tuple[Problem, dict[str, float]]] = []
     while time.monotonic() < end:
         one = problem(rng, rng.choice(kinds))
         if not one.is_possible():
             continue
-        us = measured(one)
+        us = measured(clock, one)
         rows.append((one, us))
         if min(time for name, time in us.items() if name != "ours") < 1.03 * us["ours"]:
             print(one, us, flush=True)
@@ -200,7 +169,7 @@ def main(path: Path, seconds: float, seed: int, kinds: tuple[str, ...]) -> None:
                 for one, us in rows
                 if one.kind == kind
             ]
-            for names in (("default",), ("default", "flash", "cudnn"))
+            for names in (("default",), ("default", *BACKENDS))
         )
         print(
             f"{kind}: {len(default)} problems; SDPA's default takes {geometric_mean(default):.3f}"

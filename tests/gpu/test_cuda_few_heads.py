@@ -11,32 +11,11 @@ import torch
 from gpu.test_cuda_attention import assert_right, assert_same_bits, randn
 from gpu.test_cuda_decode import grouped, qkv
 from gpu.test_cuda_layouts import LAYOUTS, call
-from torch import Tensor
-
-if not torch.cuda.is_available():
-    pytest.skip("torch sees no CUDA device", allow_module_level=True)
-if torch.cuda.get_device_capability() != (9, 0):
-    pytest.skip("these kernels are Hopper's", allow_module_level=True)
-
-from flashbench.kernels import torch_attention
-from flashbench.measuring.inspect import kernels_of
-from flashbench.operations.attention.operation import Causal
-
-if not torch_attention._C.cuda_dtypes():
-    pytest.skip("flashbench._C was built without CUDA kernels", allow_module_level=True)
+from gpu.test_cuda_packed import packed
 
 DIMS = pytest.mark.parametrize("dim", [40, 72, 128, 192, 256])
 # Batch and heads, and lengths about the ends of tiles and blocks of keys.
 PLACES = [(1, 1, 5300), (1, 2, 4096), (1, 2, 4161), (2, 1, 4223), (1, 3, 3329)]
-
-
-def divided(q: Tensor, k: Tensor, v: Tensor, causal: Causal = True) -> Tensor:
-    """The output of packed tiles, which are two operations."""
-    out = grouped(q, k, v, causal)
-    first, second = (name for name, _ in kernels_of(lambda: grouped(q, k, v, causal)))
-    assert "forward_packed" in first
-    assert "merge_tail" in second
-    return out
 
 
 @DIMS
@@ -45,7 +24,7 @@ def test_lengths(places: tuple[int, int, int], dim: int, dtype: torch.dtype) -> 
     """Tiles and blocks of keys that are not full are right, in one head and in several."""
     batch, heads, length = places
     q, k, v = qkv(batch, heads, 1, length, length, dim, dtype)
-    assert_right(divided(q, k, v), q, k, v, True)
+    assert_right(packed(q, k, v, True), q, k, v, True)
 
 
 @pytest.mark.parametrize("dim", [40, 128, 256])
@@ -53,7 +32,7 @@ def test_lengths(places: tuple[int, int, int], dim: int, dtype: torch.dtype) -> 
 def test_groups(group: int, length: int, dim: int, dtype: torch.dtype) -> None:
     """The heads of a key head share tiles, also where they leave rows of them."""
     q, k, v = qkv(1, 1, group, length, length, dim, dtype)
-    assert_right(divided(q, k, v), q, k, v, True)
+    assert_right(packed(q, k, v, True), q, k, v, True)
 
 
 @DIMS
@@ -61,7 +40,7 @@ def test_groups(group: int, length: int, dim: int, dtype: torch.dtype) -> None:
 def test_different_lengths(lengths: tuple[int, int], dim: int, dtype: torch.dtype) -> None:
     """Keys that no query sees, and queries that see all keys."""
     q, k, v = qkv(1, 2, 1, *lengths, dim, dtype)
-    assert_right(divided(q, k, v), q, k, v, True)
+    assert_right(packed(q, k, v, True), q, k, v, True)
 
 
 @DIMS
@@ -69,14 +48,14 @@ def test_different_lengths(lengths: tuple[int, int], dim: int, dtype: torch.dtyp
 def test_aligned_at_the_end(further: int, dim: int, dtype: torch.dtype) -> None:
     """A mask aligned at the end, with fewer keys before it than under it."""
     q, k, v = qkv(1, 2, 1, 4000, 4000 + further, dim, dtype)
-    assert_right(divided(q, k, v, "bottom_right"), q, k, v, "bottom_right")
+    assert_right(packed(q, k, v, "bottom_right"), q, k, v, "bottom_right")
 
 
 @pytest.mark.parametrize("dim", [*range(72, 257, 8), 40, 56])
 def test_head_dims(dim: int, dtype: torch.dtype) -> None:
     """Every head dim that takes them is right, with the dims past it never read."""
     q, k, v = qkv(1, 1, 1, 5300, 5300, dim, dtype)
-    assert_right(divided(q, k, v), q, k, v, True)
+    assert_right(packed(q, k, v, True), q, k, v, True)
 
 
 @DIMS
@@ -85,8 +64,8 @@ def test_layouts(layout: str, dim: int, dtype: torch.dtype) -> None:
     """Strided and unaligned views give the contiguous bits, also of the output."""
     view = LAYOUTS[layout]
     q, k, v = qkv(1, 2, 1, 4100, 4100, dim, dtype)
-    expected = divided(q, k, v)
-    assert_same_bits(divided(view(q), view(k), view(v)), expected)
+    expected = packed(q, k, v, True)
+    assert_same_bits(packed(view(q), view(k), view(v), True), expected)
     out = view(torch.full_like(q, math.nan))
     call(view(q), view(k), view(v), out, True)
     assert_same_bits(out, expected)
@@ -98,11 +77,11 @@ def test_layouts(layout: str, dim: int, dtype: torch.dtype) -> None:
 def test_nan_and_inf_propagate(where: str, bad: float, dim: int, dtype: torch.dtype) -> None:
     """A NaN or an infinity reaches the rows that see it, and only those."""
     q, k, v = qkv(1, 2, 1, 4100, 4100, dim, dtype)
-    clean = divided(q, k, v)
+    clean = packed(q, k, v, True)
     tensor = {"q": q, "k": k, "v": v}[where]
     for row in (1000, 3071, 4099):
         tensor[0, 0, row, 7] = bad
-    out = divided(q, k, v)
+    out = packed(q, k, v, True)
     assert_right(out, q, k, v, True)
     assert_same_bits(out[:, 1], clean[:, 1])
     assert_same_bits(out[:, 0, :1000], clean[:, 0, :1000])
@@ -115,7 +94,7 @@ def test_scores_of_minus_infinity(dim: int, dtype: torch.dtype) -> None:
     q[..., 0] = 1
     k[:, 0, 1:2000, 0] = -math.inf
     k[:, 1, :3000, 0] = -math.inf
-    out = divided(q, k, v)
+    out = packed(q, k, v, True)
     assert out[:, 1, :3000].isnan().all()
     assert_right(out, q, k, v, True)
 
@@ -125,7 +104,7 @@ def test_runs_are_bit_equal(dim: int, dtype: torch.dtype) -> None:
     """The same inputs give the same bits every time, whichever block ends first."""
     for heads, length in ((1, 5300), (2, 4161), (3, 3329)):
         q, k, v = qkv(1, heads, 1, length, length, dim, dtype)
-        first = divided(q, k, v)
+        first = packed(q, k, v, True)
         for _ in range(10):
             assert_same_bits(grouped(q, k, v, True), first)
 
@@ -133,7 +112,7 @@ def test_runs_are_bit_equal(dim: int, dtype: torch.dtype) -> None:
 def test_a_row_does_not_depend_on_later_ones(dtype: torch.dtype) -> None:
     """What a row may not see does not change its bits."""
     q, k, v = qkv(1, 2, 1, 4100, 4100, 128, dtype)
-    expected = divided(q, k, v)
+    expected = packed(q, k, v, True)
     for x in (q, k, v):
         x[:, :, 2000:] = 30 * randn(1, 2, 2100, 128, dtype=dtype)
-    assert_same_bits(divided(q, k, v)[:, :, :2000], expected[:, :, :2000])
+    assert_same_bits(packed(q, k, v, True)[:, :, :2000], expected[:, :, :2000])

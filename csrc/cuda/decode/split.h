@@ -50,9 +50,10 @@ struct Room {
 
     bool from_memory() const { return memory_rate > 0; }
     bool forms_clusters() const { return at_once[2] > 0; }
+    bool clusters_from_memory() const { return from_memory() && forms_clusters(); }
     // Whether so many blocks give some SMs two to read from memory and others one.
     bool is_lopsided(int64_t blocks) const {
-        return from_memory() && forms_clusters() && tiles <= multiprocessors &&
+        return clusters_from_memory() && tiles <= multiprocessors &&
                8 * blocks > 9 * multiprocessors;
     }
 };
@@ -98,16 +99,17 @@ constexpr double other_block_rate(int head_dim) { return head_dim < 128 ? 39 : 6
 
 // Whether tiles of up to 16 rows take the tile of which two blocks share an SM, rather than one that has it alone.
 // `share`: of L2 that K and V would take. From memory two are chosen at head dim 128 where clusters of eight give two
-// thirds of the SMs a block, up to a tile for two fifths of them, and from a tile for two thirds of them on; at head dim
-// 64 in the first of these ranges, with more to read. With up to a quarter more tiles than SMs there, some SMs would
-// have two blocks and others one.
+// thirds of the SMs a block, up to a tile for two fifths of them, and from a tile for two thirds of them on; at head
+// dim 64 in the first of these ranges, with more to read. With up to a quarter more tiles than SMs there, some SMs
+// would have two blocks and others one.
 inline bool two_blocks_an_sm(int head_dim, int64_t tiles, double share, int64_t multiprocessors) {
     const bool from_memory = share > kStaysInL2;
     const bool narrow = head_dim == 64;
     if (tiles > multiprocessors) {
         return !(narrow && from_memory && 4 * tiles <= 5 * multiprocessors);
     }
-    const bool few = 3 * kMergedCluster * tiles >= 2 * multiprocessors && 5 * tiles <= 2 * multiprocessors;
+    const bool few = 3 * kMergedCluster * tiles >= 2 * multiprocessors &&
+                     5 * tiles <= 2 * multiprocessors;
     return narrow ? few && share > 2.5
                   : head_dim == 128 && from_memory && (few || 3 * tiles >= 2 * multiprocessors);
 }
@@ -148,7 +150,7 @@ inline Division best_division(const Room& room) {
     if (room.tiles >= room.multiprocessors && room.tiles <= room.at_once[1]) {
         return divide(room.steps, splits, cluster);
     }
-    const double gain = room.from_memory() && room.forms_clusters() ? cost::kGain : 1.0;
+    const double gain = room.clusters_from_memory() ? cost::kGain : 1.0;
     double least = std::numeric_limits<double>::infinity();
     const auto consider = [&](int new_splits, int size) {
         if (new_splits > room.steps || room.at_once[size] == 0 ||
@@ -176,11 +178,10 @@ inline Division best_division(const Room& room) {
         }
     };
     if (room.scratch) {
-        const int64_t most =
-            (room.from_memory() && room.forms_clusters()
-                 ? std::min<int64_t>(room.at_once[1], room.multiprocessors)
-                 : room.at_once[1]) /
-            room.tiles;
+        const int blocks = room.clusters_from_memory()
+                               ? std::min(room.at_once[1], room.multiprocessors)
+                               : room.at_once[1];
+        const int64_t most = blocks / room.tiles;
         consider_two_kernels(1, most);
         if (!room.forms_clusters()) {
             // Nothing else divides keys, and adding up hundreds of parts takes longer than reading more keys.

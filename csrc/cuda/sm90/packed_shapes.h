@@ -34,12 +34,12 @@ inline PackedTiles packed_tiles(const Attention& problem) {
 inline int64_t packed_head_steps(const Attention& problem, int keys) {
     const PackedTiles packed = packed_tiles(problem);
     if (!is_uneven(problem)) {
-        return packed.of_head * ((problem.k_len + keys - 1) / keys);
+        return packed.of_head * blocks_of(problem.k_len, keys);
     }
     int64_t steps = packed.of_head * start_steps(keys);
     for (int64_t tile = 0; tile < packed.of_head; ++tile) {
         const int64_t end = std::min((tile + 1) * packed.queries, problem.q_len);
-        steps += (std::min(problem.k_len, end + problem.causal_offset) + keys - 1) / keys;
+        steps += blocks_of(std::min(problem.k_len, end + problem.causal_offset), keys);
     }
     return steps;
 }

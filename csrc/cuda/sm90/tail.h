@@ -5,8 +5,8 @@
 // share of it: the end of one tile, the start of another, and short ones between them. Its part of a tile
 // goes to scratch memory, and a second kernel (tail_kernel.h) adds up the parts.
 //
-// Under an uneven causal mask (../problem_tiles.h) the tiles have different numbers of blocks, and many are short. To start and end a part
-// takes as long as 256 keys, so a tile then has as many steps before its first block.
+// Under an uneven causal mask (../problem_tiles.h) the tiles have different numbers of blocks, and many are short. To
+// start and end a part takes as long as 256 keys, so a tile's steps then begin with as many that hold no block.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct float4;  // CUDA's
 
 namespace flashbench::cuda::sm90 {
 
-FLASHBENCH_BOTH_SIDES inline int blocks_of(int keys, int of_a_block) {
+template <typename Int>
+FLASHBENCH_BOTH_SIDES constexpr Int blocks_of(Int keys, int of_a_block) {
     return (keys + of_a_block - 1) / of_a_block;
 }
 
@@ -47,7 +48,8 @@ struct Rounds {
     }
 };
 
-FLASHBENCH_BOTH_SIDES constexpr int start_steps(int block_keys) { return 256 / block_keys; }
+// Steps of a tile before its first block, if tiles have different numbers of blocks.
+FLASHBENCH_BOTH_SIDES constexpr int start_steps(int of_a_block) { return 256 / of_a_block; }
 
 struct Tail {
     int first_tile;  // of all heads' tiles; earlier ones are computed whole

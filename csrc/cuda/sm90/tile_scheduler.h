@@ -94,9 +94,9 @@ __device__ __forceinline__ int blocks_of_tile(const Launch& launch, int tile) {
     return blocks_of(keys, Tile::kKeys);
 }
 
-// The steps of a divided tile before its first block of keys (tail.h).
+// The steps of a divided tile before its first block (tail.h).
 template <typename Tile>
-__device__ __forceinline__ int steps_before_blocks(const Launch& launch) {
+__device__ __forceinline__ int start_of_tile(const Launch& launch) {
     return is_uneven_tail<Tile>(launch) ? start_steps(Tile::kKeys) : 0;
 }
 
@@ -238,7 +238,7 @@ private:
         const int step = __shfl_sync(0xffffffffu, start.step, 0);
         const int index = tail.first_tile + tile;
         const int tile_of_head = index % launch.tiles;
-        const int before = steps_before_blocks<Tile>(launch);
+        const int before = start_of_tile<Tile>(launch);
         const int steps = min(before + blocks_of_tile<Tile>(launch, tile_of_head) - step, left);
         place(work, index / launch.tiles, tile_of_head);
         work.first_block = max(0, step - before);

@@ -1,7 +1,7 @@
 // Compares the choice of kernels and tiles with what was measured on an H200, a few on an H100 (132 SMs, bf16, graph
-// replays, microseconds; docs/lab/cuda-kernels.md, "Short sequences, few queries and late bases", "Packed rows", "Results
-// stored by the copy engine" and "Few heads under a causal mask"): exits with 1 and a line about each cell where the chosen one takes more than
-// 5 % longer than the best.
+// replays, microseconds; docs/lab/cuda-kernels.md, "Short sequences, few queries and late bases", "Packed rows",
+// "Results stored by the copy engine" and "Few heads under a causal mask"): exits with 1 and a line about each cell
+// where the chosen one takes more than 5 % longer than the best.
 #include <algorithm>
 #include <cstdio>
 #include <string>
