@@ -35,6 +35,7 @@ struct DecodeTile {
     static constexpr int kGroupThreads = row_warps * kWarpSize;
     static constexpr int kThreads = groups * kGroupThreads;
     static constexpr int kRingKeys = groups * stages * keys;  // requested at once
+
     // During the loop over keys: Q, then each group's ring.
     static constexpr int kQueryBytes = kRows * head_dim * kElementBytes;
     static constexpr int kKeyBytes = keys * head_dim * kElementBytes;
