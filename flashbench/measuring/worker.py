@@ -19,7 +19,7 @@ import torch
 from flashbench import operations
 from flashbench.candidates import Loaded, baselines, load
 from flashbench.errors import Exit, FlashbenchError
-from flashbench.measuring import torch_settings
+from flashbench.measuring import torch_settings, vector_math
 from flashbench.measuring.clock import Clock
 from flashbench.measuring.environment import device_state, environment
 from flashbench.measuring.inspect import inspect_case
@@ -186,6 +186,7 @@ def _offered(setup: Setup, device: str) -> list[Candidate]:
     """The candidates of a launch, baselines first. Gives this process its threads and path."""
     if setup.threads is not None:
         torch.set_num_threads(setup.threads)
+    vector_math.choose_kernels()
     if ":" in setup.operation:
         operations.know(imported(setup.operation, setup.operation_root))
     if setup.import_root:

@@ -12,6 +12,7 @@ from flashbench.baseline_names import backend_of, is_baseline_name
 from flashbench.candidates import Loaded, load, parse_candidate
 from flashbench.case import Case, DtypeName
 from flashbench.errors import NotMeasuredError
+from flashbench.measuring import vector_math
 from flashbench.measuring.clock import Call, Clock, Output
 from flashbench.measuring.measurement import make_clock
 from flashbench.measuring.plan import derive_seed
@@ -71,6 +72,7 @@ def set_up(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
+    vector_math.choose_kernels()
     operation = operations.named(name)
     case = operation.case(sizes, dtype, device, options)
     loaded = None if candidate is None else _load(candidate, operation)

@@ -45,8 +45,8 @@ _threads = 1  # torch's own choice
 
 
 def serve(handle: int) -> None:
-    """Fork a process for each request from this socket. Imports what every fork needs, without
-    computing anything: threads do not survive a fork."""
+    """Fork a process for each request from this socket. Does what every fork needs, on one thread:
+    threads do not survive a fork."""
     with contextlib.suppress(ImportError):
         import torch
 
@@ -54,7 +54,10 @@ def serve(handle: int) -> None:
         _threads = torch.get_num_threads()
         torch.set_num_threads(1)
         from flashbench import operations
+        from flashbench.measuring import vector_math
         from flashbench.revisions import correctness  # noqa: F401
+
+        vector_math.choose_kernels()
 
         for operation in operations.BUILT_IN.values():
             operation.import_ahead()
