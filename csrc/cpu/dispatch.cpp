@@ -157,14 +157,13 @@ void work_on(void* context) {
     }
 }
 
-// Whether prefetching pays: the tensors exceed a second-level cache, and a task does enough work per row
-// to hide the requests.
+// Whether prefetching pays: the tensors exceed a second-level cache.
 bool is_worth_fetching(const Attention& problem) {
-    constexpr int64_t larger_than = 4 << 20, fewest_rows = 64;
+    constexpr int64_t larger_than = 4 << 20;
     const int64_t rows =
         problem.batch * (problem.heads * problem.q_len + problem.kv_heads * problem.k_len);
     const int64_t bytes = 2 * rows * problem.head_dim * (problem.dtype == Dtype::fp32 ? 4 : 2);
-    return bytes > larger_than && problem.q_len >= fewest_rows && problem.k_len >= fewest_rows;
+    return bytes > larger_than;
 }
 
 struct PeakJob {
