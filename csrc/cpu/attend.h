@@ -131,6 +131,15 @@ inline void attend(const Scratch<Operand>& scratch, const Attention& problem, fl
     }
 }
 
+// visible[r] becomes the number of keys [first, first + count) that row r sees, of the first sees[r].
+inline void take_visible(const int64_t* sees, int64_t rows, int64_t first, int64_t count,
+                         int64_t* visible) {
+    for (int64_t row = 0; row < rows; ++row) {
+        const int64_t seen = sees[row] - first;
+        visible[row] = seen < 0 ? 0 : seen < count ? seen : count;
+    }
+}
+
 // Processes all rows of a task with a block, and prefetches what comes next. sees[r] is the number of
 // keys of the whole problem that row r sees.
 template <class Operand>
@@ -144,10 +153,7 @@ inline void attend_strips(const Scratch<Operand>& scratch, const Attention& prob
         prefetcher.fetch(share);
         if (sees[row + rows - 1] <= block.first_key) continue;
         int64_t visible[strip_rows];
-        for (int64_t i = 0; i < rows; ++i) {
-            const int64_t seen = sees[row + i] - block.first_key;
-            visible[i] = seen < 0 ? 0 : seen < block.count ? seen : block.count;
-        }
+        take_visible(sees + row, rows, block.first_key, block.count, visible);
         attend(scratch, problem, log2_scale, block, row, rows, visible);
     }
 }

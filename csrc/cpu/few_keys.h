@@ -6,7 +6,7 @@
 #pragma once
 
 #include "epilogue.h"
-#include "one_row.h"
+#include "few_rows.h"
 
 namespace flashbench {
 namespace cpu {
@@ -91,18 +91,11 @@ template <class Element>
 inline void attend_few_keys(const Scratch<Fp32>& scratch, const Attention& problem,
                             const Task& task, float log2_scale, const int64_t* sees) {
     const int64_t dims = problem.head_dim, keys = problem.k_len;
-    const auto take = [&](const Rows<Element>& rows, float* to, int64_t stride) {
-        for (int64_t key = 0; key < keys; ++key) {
-            const Element* const from = rows.first + key * rows.stride;
-            for (int64_t dim = 0; dim < dims; dim += lanes) {
-                Isa::store(to + key * stride + dim,
-                           Fp32::load(from + dim * rows.dim_stride, rows.dim_stride, dims - dim));
-            }
-        }
-    };
     const int64_t stride = scratch.out_floats;
-    take(rows_of<Element>(problem.k, problem.k_strides, task, 0), scratch.keys, stride);
-    take(rows_of<Element>(problem.v, problem.v_strides, task, 0), scratch.values, stride);
+    copy_rows(rows_of<Element>(problem.k, problem.k_strides, task, 0), keys, dims, scratch.keys,
+              stride);
+    copy_rows(rows_of<Element>(problem.v, problem.v_strides, task, 0), keys, dims, scratch.values,
+              stride);
 
     RowCursor<Element> cursor(static_cast<Element*>(problem.out), problem.out_strides, problem, task);
     LseWriter lse(problem, task);
@@ -115,7 +108,7 @@ inline void attend_few_keys(const Scratch<Fp32>& scratch, const Attention& probl
         for (int64_t key = 0; key < keys; ++key) {
             // With the sides exchanged: one key is the query, rows of Q are the keys. They are read again
             // for each key, so fetching the next ones gains nothing.
-            score_keys<true, false>(scratch.keys + key * stride, dims, queries, rows, scores[key]);
+            score_keys<1, false>(scratch.keys + key * stride, 0, dims, queries, rows, scores[key], 0);
         }
         const FewStates states = softmax_of_few(scores, keys, rows, sees + row, log2_scale);
         write_few(problem, scores, states.sums, scratch.values, stride, rows, sees + row, cursor);

@@ -6,7 +6,7 @@
 //             S = Q K^T;  P = softmax step of S;  O = O * rescale + P V (of the first block: P V)
 //     O / sum
 //
-// A single row (one_row.h) and rows that see few keys (few_keys.h) are computed without packing.
+// Few rows (few_rows.h) and rows that see few keys (few_keys.h) are computed without packing.
 //
 // A task that sees only part of the keys (few rows, many keys) leaves O, max and sum of its rows to
 // `combine`.
@@ -20,27 +20,28 @@
 #include "backward.h"
 #include "epilogue.h"
 #include "few_keys.h"
-#include "one_row.h"
+#include "few_rows.h"
 #include "peak.h"
 
 namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// Whether a group is a single row, for which keys and values are not packed. Its scores are summed in
-// another order, so not where the backward computes them again: their errors would not cancel in P.
-inline bool is_one_row(const Attention& problem) {
-    return problem.heads == problem.kv_heads && problem.q_len == 1 && problem.lse == nullptr;
-}
-
 // Whether rows see few keys. Of so few the backward computes P again from their scores alone.
 inline bool has_few_keys(const Attention& problem) {
     return problem.k_len >= 1 && problem.k_len <= few_keys;
 }
 
+// Whether a group is few rows, for which keys and values are not packed. Its scores are summed in another
+// order, so not where the backward computes them again: their errors would not cancel in P.
+inline bool has_few_rows(const Attention& problem) {
+    const int64_t rows = problem.heads / problem.kv_heads * problem.q_len;
+    return rows <= (has_few_keys(problem) ? 1 : few_rows) && problem.lse == nullptr;
+}
+
 template <class Element>
 inline int64_t scratch_floats(const Attention& problem) {
-    return is_one_row(problem) || has_few_keys(problem)
+    return has_few_rows(problem) || has_few_keys(problem)
                ? Scratch<Fp32>(problem, nullptr).floats
                : Scratch<OperandOf<Element>>(problem, nullptr).floats;
 }
@@ -53,7 +54,7 @@ inline const float* as_slots(const Element*, Operand) {
 }
 
 // Prepares Q. sees[r] becomes the number of keys of the whole problem that row r sees.
-template <class Element, class Operand, bool one_row>
+template <class Element, class Operand, bool is_few_rows>
 inline void take_queries(Scratch<Operand>& scratch, const Attention& problem, const Task& task,
                          int64_t* sees) {
     const int64_t dims = problem.head_dim;
@@ -62,7 +63,7 @@ inline void take_queries(Scratch<Operand>& scratch, const Attention& problem, co
     RowCursor<const Element> cursor(static_cast<const Element*>(problem.q), strides, problem, task);
     // Contiguous rows are read in place.
     const float* const in_place = as_slots(cursor.row(), Operand{});
-    const bool packs = one_row || !in_place || negative || strides.dim != 1 ||
+    const bool packs = is_few_rows || !in_place || negative || strides.dim != 1 ||
                        strides.seq != dims || problem.heads != problem.kv_heads;
     if (!packs) {
         scratch.query_rows = in_place;
@@ -81,11 +82,11 @@ inline void take_queries(Scratch<Operand>& scratch, const Attention& problem, co
 }
 
 // Prepares the state of a task's rows.
-template <class Operand, bool one_row>
+template <class Operand, bool is_few_rows>
 inline void begin_rows(const Scratch<Operand>& scratch, const Attention& problem, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row) {
         // Otherwise the first block of keys writes O.
-        if (one_row || problem.k_len == 0) {
+        if (is_few_rows || problem.k_len == 0) {
             float* const out = scratch.out + row * scratch.out_floats;
             for (int64_t dim = 0; dim < problem.head_dim; dim += lanes) {
                 Isa::store(out + dim, Isa::zero());
@@ -113,7 +114,7 @@ inline void take_values(Scratch<Operand>& scratch, const Rows<Element>& values, 
     scratch.value_panel = panel_width;
 }
 
-template <class Element, class Operand, bool one_row>
+template <class Element, class Operand, bool is_few_rows>
 void compute_as(const Attention& problem, const Task& task, const Task* next, float* memory,
                 float* partial) {
     [[maybe_unused]] const typename Operand::Session session{};
@@ -121,8 +122,8 @@ void compute_as(const Attention& problem, const Task& task, const Task* next, fl
     const int64_t dims = problem.head_dim;
     const float log2_scale = log2_scale_of(problem);
     int64_t sees[max_task_rows];
-    take_queries<Element, Operand, one_row>(scratch, problem, task, sees);
-    begin_rows<Operand, one_row>(scratch, problem, task.rows);
+    take_queries<Element, Operand, is_few_rows>(scratch, problem, task, sees);
+    begin_rows<Operand, is_few_rows>(scratch, problem, task.rows);
 
     const int64_t seen = sees[task.rows - 1];
     const int64_t last_key = seen < task.last_key ? seen : task.last_key;
@@ -131,8 +132,10 @@ void compute_as(const Attention& problem, const Task& task, const Task* next, fl
         const int64_t count = last_key - key < block_keys ? last_key - key : block_keys;
         const auto keys = rows_of<Element>(problem.k, problem.k_strides, task, key);
         const auto values = rows_of<Element>(problem.v, problem.v_strides, task, key);
-        if constexpr (one_row) {
-            attend_one_row(scratch, problem, log2_scale, keys, values, count);
+        if constexpr (is_few_rows) {
+            int64_t visible[few_rows];
+            take_visible(sees, task.rows, key, count, visible);
+            attend_few_rows(scratch, problem, log2_scale, keys, values, task.rows, visible);
         } else {
             pack_keys<Operand>(keys, count, dims, scratch.keys, scratch.key_panel);
             take_values(scratch, values, count, dims, task.rows);
@@ -159,7 +162,7 @@ void compute_few_keys(const Attention& problem, const Task& task, float* memory)
 template <class Element>
 void compute(const Attention& problem, const Task& task, const Task* next, float* memory,
              float* partial) {
-    if (is_one_row(problem)) {
+    if (has_few_rows(problem)) {
         compute_as<Element, Fp32, true>(problem, task, next, memory, partial);
     } else if (has_few_keys(problem)) {
         compute_few_keys<Element>(problem, task, memory);

@@ -62,6 +62,24 @@ def test_one_query(dtype: torch.dtype, isa: str) -> None:
         assert torch.equal(ours(truth.q, k, v, False), out)
 
 
+# Query heads of a key head, and queries: up to eight rows share what is read of K and V.
+_FEW_ROWS = [(2, 1), (3, 1), (1, 4), (5, 1), (2, 3), (1, 7), (4, 2), (3, 3)]
+
+
+def test_few_rows(dtype: torch.dtype, mask: Causal, isa: str) -> None:
+    """Groups of few rows are right, with few keys and over blocks of them, and the same bits where
+    elements lie apart or the keys of all heads beside each other."""
+    for number, (group, queries) in enumerate(_FEW_ROWS):
+        head_dim, k_len = (40, 64, 136, 256)[number % 4], (9, 150, 300)[number % 3]
+        truth = random_truth((2, 2 * group, 2, queries, k_len, head_dim), dtype, mask)
+        out = ours(truth.q, truth.k, truth.v, mask)
+        truth.judge(out)
+        k, v = (x.repeat_interleave(2, dim=3)[..., ::2] for x in (truth.k, truth.v))
+        assert torch.equal(ours(truth.q, k, v, mask), out)
+        k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (truth.k, truth.v))
+        assert torch.equal(ours(truth.q, k, v, mask), out)
+
+
 @pytest.mark.parametrize("k_len", [1, 2, 3, 8, 9])
 def test_few_keys(k_len: int, dtype: torch.dtype, mask: Causal, isa: str) -> None:
     """Rows that see a few keys are right at all head dims, and the same bits where elements lie

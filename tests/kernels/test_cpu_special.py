@@ -22,7 +22,9 @@ def _special_truth(lengths: tuple[int, int], dtype: torch.dtype, causal: Causal)
 
 
 @pytest.mark.parametrize(
-    "lengths", [(5, 7), (40, 2), (40, 6), (20, 13), (40, 50), (30, 200), (200, 140)], ids=str
+    "lengths",
+    [(5, 7), (40, 2), (40, 6), (7, 13), (20, 13), (40, 50), (30, 200), (200, 140)],
+    ids=str,
 )
 def test_special_numbers_propagate(
     lengths: tuple[int, int], dtype: torch.dtype, mask: Causal, isa: str
@@ -43,6 +45,18 @@ def test_a_hidden_value_in_any_panel(dim: int, dtype: torch.dtype, isa: str) -> 
     expected[77:, dim] = True
     assert torch.equal(ours(q, k, v, True)[0, 0].isnan(), expected)
     truth_of(q, k, v, True).judge_ours()
+
+
+@pytest.mark.parametrize("special", [math.nan, math.inf])
+def test_values_hidden_from_few_rows(special: float, dtype: torch.dtype, isa: str) -> None:
+    """Of six rows of a group, in whose last block of keys each second one sees a key more, a NaN or
+    infinity reaches those that see it."""
+    q, k, v = random_inputs((1, 2, 1, 3, 140, 40), dtype)
+    v[0, 0, 138, 7] = special
+    expected = torch.zeros(2, 3, 40, dtype=torch.bool)
+    expected[:, 1:, 7] = True
+    assert torch.equal(~ours(q, k, v, "bottom_right")[0].isfinite(), expected)
+    truth_of(q, k, v, "bottom_right").judge_ours()
 
 
 @pytest.mark.parametrize("lengths", [(9, 2), (9, 4), (300, 141)], ids=str)
