@@ -72,7 +72,7 @@ inline void score_keys(const float* queries, int64_t query_stride, int64_t dims,
                        int64_t score_stride) {
     for_each_pass<score_vectors<rows>>(dims, [=](auto constant, int64_t first, int64_t rest) {
         constexpr int vectors = decltype(constant)::value;
-        const int64_t stride = keys.stride;
+        const int64_t stride = keys.stride, ahead = bytes_ahead<Element>(stride);
         Isa::Vec q[rows][vectors];
 #pragma GCC unroll 4
         for (int row = 0; row < rows; ++row) {
@@ -99,7 +99,7 @@ inline void score_keys(const float* queries, int64_t query_stride, int64_t dims,
 #pragma GCC unroll 16
                 for (int v = 0; v < vectors; ++v) {
                     const Isa::Vec x = load_dims<vectors>(k, v, rest);
-                    if constexpr (fetches) fetch_ahead(k, stride, v);
+                    if constexpr (fetches) fetch_ahead(k, ahead, v);
 #pragma GCC unroll 4
                     for (int row = 0; row < rows; ++row) {
                         sum[row][v % chains] = Isa::fma(q[row][v], x, sum[row][v % chains]);
@@ -128,7 +128,7 @@ inline void add_values_of_rows(const float* weights, int64_t weight_stride, int6
                                float* out, int64_t out_stride) {
     for_each_pass<most_vectors / rows>(dims, [=](auto constant, int64_t first, int64_t rest) {
         constexpr int vectors = decltype(constant)::value;
-        const int64_t stride = values.stride;
+        const int64_t stride = values.stride, ahead = bytes_ahead<Element>(stride);
         Isa::Vec sums[rows][vectors];
 #pragma GCC unroll 4
         for (int row = 0; row < rows; ++row) {
@@ -145,7 +145,7 @@ inline void add_values_of_rows(const float* weights, int64_t weight_stride, int6
 #pragma GCC unroll 16
             for (int i = 0; i < vectors; ++i) {
                 const Isa::Vec x = load_dims<vectors>(v, i, rest);
-                fetch_ahead(v, stride, i);
+                fetch_ahead(v, ahead, i);
 #pragma GCC unroll 4
                 for (int row = 0; row < rows; ++row) {
                     sums[row][i] = Isa::fma(weight[row], x, sums[row][i]);

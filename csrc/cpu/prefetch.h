@@ -53,16 +53,22 @@ class Prefetcher {
     int64_t rows_ = 0;
 };
 
-// Prefetches vector i of a row that is read in order, once a line, over the row eight further on. More rows
-// would push each other out where their strides are powers of two. Behind the last row that may be any
-// memory: a prefetch does not fault.
+// How far ahead to prefetch rows that are read in order, in bytes: eight rows, or 6 KB of short ones. More rows
+// would push each other out where their strides are powers of two.
 template <class Element>
-inline void fetch_ahead(const Element* row, int64_t stride, int i) {
-    constexpr int64_t rows_ahead = 8;
+inline int64_t bytes_ahead(int64_t stride) {
+    constexpr int64_t rows = 8, bytes = 6144;
+    const int64_t row = stride * static_cast<int64_t>(sizeof(Element));
+    return row > 0 && rows * row < bytes ? bytes / row * row : rows * row;
+}
+
+// Prefetches what lies `ahead` bytes behind vector i of a row, once a line. Behind the last row that may be
+// any memory: a prefetch does not fault.
+template <class Element>
+inline void fetch_ahead(const Element* row, int64_t ahead, int i) {
     constexpr int64_t vector_bytes = lanes * static_cast<int64_t>(sizeof(Element));
     if (i * vector_bytes % line_bytes == 0) {
-        const auto bytes = static_cast<uintptr_t>(rows_ahead * stride) * sizeof(Element);
-        const auto at = reinterpret_cast<uintptr_t>(row + i * lanes) + bytes;
+        const auto at = reinterpret_cast<uintptr_t>(row + i * lanes) + static_cast<uintptr_t>(ahead);
         __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 3);
     }
 }
