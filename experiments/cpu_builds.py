@@ -1,4 +1,4 @@
-"""Time builds of the CPU extension, and SDPA, in turns: single queries, many rows, few keys.
+"""Time builds of the CPU extension, and SDPA, in turns: decode, many rows, few keys.
 
 python experiments/cpu_builds.py THREADS BEFORE.so AFTER.so
 
@@ -26,6 +26,14 @@ CASES = [
     (1, 32, 8, 1, 512, 128),
     (1, 8, 1, 1, 1024, 64),
     (1, 8, 1, 1, 4096, 64),
+    (1, 8, 8, 2, 512, 64),
+    (1, 32, 8, 1, 4096, 128),
+    (1, 32, 8, 1, 16384, 128),
+    (4, 8, 2, 1, 16384, 64),
+    (1, 32, 4, 1, 8192, 128),
+    (1, 32, 32, 4, 2048, 128),
+    (4, 32, 2, 1, 16384, 64),
+    (64, 8, 8, 16, 256, 64),
     (1, 1, 1, 512, 512, 64),
     (1, 3, 3, 500, 500, 64),
     (1, 8, 8, 128, 128, 64),

@@ -1,6 +1,6 @@
 // Software prefetch. Rows of the next block or task come into the second-level cache during the current
-// one, because packing reads them in an order that the hardware does not predict; those of a single query
-// into the first, because the hardware follows a stream only within a page.
+// one, because packing reads them in an order that the hardware does not predict; keys and values of few rows
+// of Q into the first, because the hardware follows a stream only within a page.
 #pragma once
 
 #include <cstdint>
