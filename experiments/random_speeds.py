@@ -15,6 +15,7 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -101,14 +102,26 @@ def summary(name: str, rows: list[Times]) -> str:
     )
 
 
+def names_of(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """What splits an argument at its commas, into known names."""
+
+    def names(text: str) -> list[str]:
+        found = text.split(",")
+        if not set(found) <= set(known):
+            raise argparse.ArgumentTypeError(f"choose of {', '.join(dict.fromkeys(known))}")
+        return found
+
+    return names
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("file", type=Path)
     parser.add_argument("--device", default="cuda", choices=sorted(BACKENDS))
     parser.add_argument("--seconds", default=60.0, type=float)
     parser.add_argument("--seed", default=1, type=int)
-    parser.add_argument("--kinds", default=KINDS, type=lambda text: text.split(","))
-    parser.add_argument("--dtypes", default=["bf16"], type=lambda text: text.split(","))
+    parser.add_argument("--kinds", default=KINDS, type=names_of(KINDS))
+    parser.add_argument("--dtypes", default=["bf16"], type=names_of(DTYPES))
     parser.add_argument("--threads", type=int, help="of the CPU")
     asked = parser.parse_args()
     rng = random.Random(asked.seed)

@@ -90,6 +90,13 @@ def partial_clone() -> bool:
 
 
 # What a reason begins with, and whether it holds here.
+def no_mkl() -> bool:
+    """torch was built without it."""
+    import torch
+
+    return not torch.backends.mkl.is_available()
+
+
 REASONS: dict[str, Evidence] = {
     "torch sees no CUDA device": no_gpu,
     "this machine has a CUDA device": lambda: not no_gpu(),
@@ -130,6 +137,7 @@ REASONS: dict[str, Evidence] = {
     "this CPU has no AMX": lambda: "amx_tile" not in Path("/proc/cpuinfo").read_text(),
     "one process does it all": lambda: len(os.sched_getaffinity(0)) < 2,
     "this torch has no exchange API": old_torch,
+    "this torch has no MKL": no_mkl,
 }
 
 

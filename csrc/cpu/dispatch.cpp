@@ -157,14 +157,14 @@ void work_on(void* context) {
     }
 }
 
-// Whether prefetching pays: the tensors exceed a second-level cache; with few queries or keys, whose tasks have
-// little work per row to hide the requests, a third-level one.
+// Whether prefetching pays: the tensors exceed a second-level cache; where few rows share keys, or see few, and
+// leave little work to hide the requests, a third-level one.
 bool is_worth_fetching(const Attention& problem) {
     constexpr int64_t second_level = 4 << 20, third_level = 32 << 20, few = 64;
-    const int64_t rows =
-        problem.batch * (problem.heads * problem.q_len + problem.kv_heads * problem.k_len);
+    const int64_t sharing = problem.heads / problem.kv_heads * problem.q_len;
+    const int64_t rows = problem.batch * problem.kv_heads * (sharing + problem.k_len);
     const int64_t bytes = 2 * rows * problem.head_dim * (problem.dtype == Dtype::fp32 ? 4 : 2);
-    return bytes > (problem.q_len < few || problem.k_len < few ? third_level : second_level);
+    return bytes > (sharing < few || problem.k_len < few ? third_level : second_level);
 }
 
 struct PeakJob {

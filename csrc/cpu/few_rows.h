@@ -1,9 +1,8 @@
 // Processes a task of few rows with a block of keys: scores, softmax, weighted values.
 //
 // Without packing, which would cost more than the products. Sums of q K^T run along the head dim in lanes.
-// A block is read in passes over the head dim, by up to `rows_at_once` rows, so that what a pass multiplies
-// its vectors by, or adds them to, stays in registers. Keys and values that are not read by vectors are
-// copied first, so that strides change no bit of a result.
+// A block is read in passes over the head dim, by up to `rows_at_once` rows, so that sums stay in registers.
+// Keys and values whose elements lie apart are copied first, so that strides change no bit of a result.
 #pragma once
 
 #include "prefetch.h"
@@ -13,13 +12,13 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// Vectors of a pass, over all its rows. These, weights and what is loaded fit into AVX-512's 32 registers, or
-// into 16.
-constexpr int most_vectors = lanes > 8 ? 16 : 12;
 constexpr int rows_at_once = 4;
 
-// The same of scores. More passes would take more sums over lanes, which costs more than reading parts of the
-// queries again.
+// Vectors of O that a pass over values sums, of all its rows: AVX-512 has 32 registers, others 16.
+constexpr int most_vectors = lanes > 8 ? 16 : 12;
+
+// Vectors of a key in a pass over keys, whose queries are read again where registers do not hold them: a pass
+// more would take the sums over lanes once more, which costs more.
 template <int rows>
 constexpr int score_vectors = rows < rows_at_once ? 16 : most_vectors / 2;
 
@@ -61,9 +60,6 @@ inline Isa::Vec load_dims(const Element* from, int i, int64_t rest) {
     return i + 1 < vectors ? Isa::load(from + i * lanes) : load_first(from + i * lanes, rest);
 }
 
-// In four lanes one chain of sums would be long enough for its rounding to show in the result.
-constexpr int chains = lanes <= 4 ? 2 : 1;
-
 // The scores of `count` keys for each of `rows` queries, which are `query_stride` floats apart, and with
 // `fetches` the keys after them on the way. Writes whole vectors of scores.
 template <int rows, bool fetches, class Element>
@@ -91,25 +87,20 @@ inline void score_keys(const float* queries, int64_t query_stride, int64_t dims,
                 }
             }
             for (int64_t i = 0; i < here; ++i, k += stride) {
-                Isa::Vec sum[rows][chains];
+                Isa::Vec sum[rows];
 #pragma GCC unroll 4
-                for (int row = 0; row < rows; ++row) {
-                    for (Isa::Vec& chain : sum[row]) chain = Isa::zero();
-                }
+                for (int row = 0; row < rows; ++row) sum[row] = Isa::zero();
 #pragma GCC unroll 16
                 for (int v = 0; v < vectors; ++v) {
                     const Isa::Vec x = load_dims<vectors>(k, v, rest);
                     if constexpr (fetches) fetch_ahead(k, ahead, v);
 #pragma GCC unroll 4
                     for (int row = 0; row < rows; ++row) {
-                        sum[row][v % chains] = Isa::fma(q[row][v], x, sum[row][v % chains]);
+                        sum[row] = Isa::fma(q[row][v], x, sum[row]);
                     }
                 }
 #pragma GCC unroll 4
-                for (int row = 0; row < rows; ++row) {
-                    sums[row][i] = sum[row][0];
-                    for (int j = 1; j < chains; ++j) sums[row][i] = Isa::add(sums[row][i], sum[row][j]);
-                }
+                for (int row = 0; row < rows; ++row) sums[row][i] = sum[row];
             }
             for (int row = 0; row < rows; ++row) {
                 float* const to = scores + row * score_stride + key;
@@ -229,7 +220,7 @@ inline void attend_few_rows(const Scratch<Fp32>& scratch, const Attention& probl
                             float log2_scale, const Rows<Element>& keys,
                             const Rows<Element>& values, int64_t rows, const int64_t* visible) {
     const int64_t dims = problem.head_dim;
-    if (keys.dim_stride == 1 && values.dim_stride == 1 && (moves_part || dims % lanes == 0)) {
+    if (keys.dim_stride == 1 && values.dim_stride == 1) {
         return attend_vectors(scratch, dims, log2_scale, keys, values, rows, visible);
     }
     const int64_t stride = scratch.out_floats, count = visible[rows - 1];

@@ -6,9 +6,9 @@
 //             S = Q K^T;  P = softmax step of S;  O = O * rescale + P V (of the first block: P V)
 //     O / sum
 //
-// Few rows (few_rows.h) and rows that see few keys (few_keys.h) are computed without packing.
+// Up to eight rows (few_rows.h) and rows that see few keys (few_keys.h) are computed without packing.
 //
-// A task that sees only part of the keys (few rows, many keys) leaves O, max and sum of its rows to
+// A task that sees only part of the keys (up to 64 rows, many keys) leaves O, max and sum of its rows to
 // `combine`.
 //
 // This is the only copy of that loop. An instruction set (isa/) defines the widths of vectors and tiles,
@@ -97,15 +97,15 @@ inline void begin_rows(const Scratch<Operand>& scratch, const Attention& problem
     }
 }
 
-// Prepares a block of V: packed as panels, or in place if its rows are as long as a panel is wide or few
-// rows of Q read it.
+// Prepares a block of V: packed as panels, or in place if its rows are as long as a panel is wide or too few
+// rows of Q read it to be worth packing.
 template <class Element, class Operand>
 inline void take_values(Scratch<Operand>& scratch, const Rows<Element>& values, int64_t count,
                         int64_t dims, int64_t query_rows) {
-    constexpr int64_t few_rows = 48;
+    constexpr int64_t most_in_place = 48;
     const float* const in_place = as_slots(values.first, Operand{});
     if (!in_place || values.dim_stride != 1 || dims % lanes != 0 ||
-        (values.stride != panel_width && query_rows > few_rows)) {
+        (values.stride != panel_width && query_rows > most_in_place)) {
         pack_values<Operand>(values, count, dims, scratch.values, scratch.value_panel);
         return;
     }

@@ -33,7 +33,7 @@ class WorkList {
         const int64_t keys = problem.k_len, groups = problem.batch * problem.kv_heads;
         const int64_t rows = problem.heads / problem.kv_heads * problem.q_len;
         const int64_t parts = std::min(keys / fewest_part_keys, most_parts / groups);
-        if (rows > few_rows || parts <= 1) return std::max<int64_t>(keys, 1);
+        if (rows > most_split_rows || parts <= 1) return std::max<int64_t>(keys, 1);
         const int64_t part_keys = up(up(keys, parts), fewest_part_keys) * fewest_part_keys;
         // Every row must see a key of the last part.
         const int64_t last_part = (up(keys, part_keys) - 1) * part_keys;
@@ -70,7 +70,7 @@ class WorkList {
     }
 
   private:
-    static constexpr int64_t few_rows = 64;
+    static constexpr int64_t most_split_rows = 64;
     static constexpr int64_t most_parts = 32;
     static constexpr int64_t fewest_part_keys = 512;  // whole blocks
 

@@ -12,4 +12,4 @@ import torch
 
 def choose_kernels() -> None:
     """Call such a function on one element, so on one thread. One is enough for all of them."""
-    torch.zeros(1).exp()
+    torch.zeros(1, dtype=torch.float32, device="cpu").exp()

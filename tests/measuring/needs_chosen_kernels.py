@@ -15,7 +15,7 @@ LOAD = b"\x8b\x05"  # mov eax, [rip + 4 bytes]
 
 
 def choice() -> int | None:
-    """What MKL has chosen; None where torch has no MKL, or one that keeps it elsewhere."""
+    """What MKL has chosen; None if it keeps that elsewhere."""
     function = getattr(ctypes.CDLL(LIBRARY), "mkl_vml_serv_cpu_detect", None)
     if function is None:
         return None
