@@ -70,7 +70,7 @@ def test_few_rows(dtype: torch.dtype, mask: Causal, isa: str) -> None:
     """Groups of few rows are right, with few keys and over blocks of them, and the same bits where
     elements lie apart or the keys of all heads beside each other."""
     for number, (group, queries) in enumerate(_FEW_ROWS):
-        # Of 131 keys, some rows at the bottom right see none in the second block.
+        # With 131 keys some rows at the bottom right see none of the second block.
         k_len, head_dim = (9, 131, 300)[number % 3], (40, 64, 136, 256)[number % 4]
         shape, scale = (2, 2 * group, 2, queries, k_len, head_dim), (None, -0.2)[number % 2]
         truth = random_truth(shape, dtype, mask, scale)

@@ -49,8 +49,8 @@ def test_a_hidden_value_in_any_panel(dim: int, dtype: torch.dtype, isa: str) -> 
 
 @pytest.mark.parametrize("special", [math.nan, math.inf])
 def test_values_hidden_from_few_rows(special: float, dtype: torch.dtype, isa: str) -> None:
-    """Of six rows of a group, in whose last block of keys each second one sees a key more, a NaN or
-    infinity reaches those that see it."""
+    """A NaN or infinity reaches those of a group's six rows that see it: each second one sees one
+    key more of the last block."""
     q, k, v = random_inputs((1, 2, 1, 3, 140, 40), dtype)
     v[0, 0, 138, 7] = special
     expected = torch.zeros(2, 3, 40, dtype=torch.bool)
