@@ -29,9 +29,9 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from flashbench import attention
 from flashbench.measuring.clock import Call, Clock, MetricUnavailableError, Sampler
 from flashbench.measuring.measurement import make_clock
-from flashbench.measuring.problem import DTYPES
 from flashbench.metric import DEFAULT_METRIC
 
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SAMPLE_SECONDS = 1e-3
 SAMPLES = 9
 BACKENDS = {
