@@ -1,7 +1,7 @@
 // Processes a task of few rows with a block of keys: scores, softmax, weighted values.
 //
 // Without packing, which would cost more than the products. Sums of q K^T run along the head dim in lanes.
-// A block is read in passes over the head dim, by up to `rows_at_once` rows, so that sums stay in registers.
+// A block is read in passes over the head dim, by two or four rows at once, so that sums stay in registers.
 // Keys and values whose elements lie apart are copied first, so that strides change no bit of a result.
 #pragma once
 
@@ -12,7 +12,8 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-constexpr int rows_at_once = 4;
+// In 16 registers sums of values of four rows do not fit beside their weights.
+constexpr int rows_at_once = 4, values_at_once = lanes > 8 ? 4 : 2;
 
 // Vectors of O that a pass over values sums, of all its rows: AVX-512 has 32 registers, others 16.
 constexpr int most_vectors = lanes > 8 ? 16 : 12;
@@ -197,7 +198,7 @@ inline void attend_vectors(const Scratch<Fp32>& scratch, int64_t dims, float log
     float rescale[round_up(few_rows, lanes)];
     online_softmax<Fp32>(scratch.scores, score_stride, rows, visible, 0, log2_scale, scratch.rows,
                          rescale);
-    for_rows_at_once<rows_at_once>(rows, [&](auto count, int64_t row) {
+    for_rows_at_once<values_at_once>(rows, [&](auto count, int64_t row) {
         const float* const weights = scratch.scores + row * score_stride;
         float* const out = scratch.out + row * out_stride;
         const int64_t common = visible[row];
