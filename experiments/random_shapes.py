@@ -46,7 +46,7 @@ def between(rng: random.Random, low: int, high: int) -> int:
     return round(low * math.exp(math.log(high / low) * rng.random()))
 
 
-def problem(rng: random.Random, kind: str) -> Problem:
+def random_problem(rng: random.Random, kind: str) -> Problem:
     """One of a kind; not all fit a device."""
     dim = rng.choice([64, 128, 256])
     if kind == "decode":

@@ -13,25 +13,24 @@ import json
 import math
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 import torch
-from random_shapes import KINDS, LIMITS, Problem, problem
+from random_shapes import KINDS, LIMITS, Problem, random_problem
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from flashbench import attention
+from flashbench.measuring import problem
 from flashbench.measuring.clock import Call, Clock, MetricUnavailableError, Sampler
 from flashbench.measuring.measurement import make_clock
 from flashbench.metric import DEFAULT_METRIC
 
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SAMPLE_SECONDS = 1e-3
 SAMPLES = 9
 BACKENDS = {
@@ -121,7 +120,7 @@ def main() -> None:
     parser.add_argument("--seconds", default=60.0, type=float)
     parser.add_argument("--seed", default=1, type=int)
     parser.add_argument("--kinds", default=KINDS, type=names_of(KINDS))
-    parser.add_argument("--dtypes", default=["bf16"], type=names_of(DTYPES))
+    parser.add_argument("--dtypes", default=["bf16"], type=names_of(problem.DTYPES))
     parser.add_argument("--threads", type=int, help="of the CPU")
     asked = parser.parse_args()
     rng = random.Random(asked.seed)
@@ -133,10 +132,10 @@ def main() -> None:
     rows: dict[str, list[Times]] = {}
     cells = []
     while time.monotonic() < end:
-        one, dtype = problem(rng, rng.choice(asked.kinds)), rng.choice(asked.dtypes)
+        one, dtype = random_problem(rng, rng.choice(asked.kinds)), rng.choice(asked.dtypes)
         if not one.fits(LIMITS[asked.device]):
             continue
-        us = measured(clock, asked.device, DTYPES[dtype], one)
+        us = measured(clock, asked.device, problem.DTYPES[dtype], one)
         rows.setdefault(f"{one.kind}, {dtype}", []).append(us)
         cells.append(
             {"kind": one.kind, **one.shape.sizes, "dtype": dtype, "mask": one.mask, "us": us}
@@ -151,4 +150,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -89,14 +89,14 @@ def partial_clone() -> bool:
     return subprocess.run(asked, capture_output=True, text=True).stdout.strip() != "false"
 
 
-# What a reason begins with, and whether it holds here.
 def no_mkl() -> bool:
-    """torch was built without it."""
+    """By how torch says it was built."""
     import torch
 
-    return not torch.backends.mkl.is_available()
+    return "USE_MKL=ON" not in torch.__config__.show()
 
 
+# What a reason begins with, and whether it holds here.
 REASONS: dict[str, Evidence] = {
     "torch sees no CUDA device": no_gpu,
     "this machine has a CUDA device": lambda: not no_gpu(),

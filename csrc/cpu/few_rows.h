@@ -12,8 +12,10 @@ namespace flashbench {
 namespace cpu {
 namespace FLASHBENCH_ISA {
 
-// In 16 registers sums of values of four rows do not fit beside their weights.
-constexpr int rows_at_once = 4, values_at_once = lanes > 8 ? 4 : 2;
+// Rows that are scored at once, and those that values are added to: sums of four do not fit into 16 registers
+// beside their weights.
+constexpr int rows_at_once = 4;
+constexpr int value_rows_at_once = lanes > 8 ? 4 : 2;
 
 // Vectors of O that a pass over values sums, of all its rows: AVX-512 has 32 registers, others 16.
 constexpr int most_vectors = lanes > 8 ? 16 : 12;
@@ -198,7 +200,7 @@ inline void attend_vectors(const Scratch<Fp32>& scratch, int64_t dims, float log
     float rescale[round_up(few_rows, lanes)];
     online_softmax<Fp32>(scratch.scores, score_stride, rows, visible, 0, log2_scale, scratch.rows,
                          rescale);
-    for_rows_at_once<values_at_once>(rows, [&](auto count, int64_t row) {
+    for_rows_at_once<value_rows_at_once>(rows, [&](auto count, int64_t row) {
         const float* const weights = scratch.scores + row * score_stride;
         float* const out = scratch.out + row * out_stride;
         const int64_t common = visible[row];
