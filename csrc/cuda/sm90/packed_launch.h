@@ -57,7 +57,7 @@ bool launch_packed(const Attention& problem, const Scratch& scratch, cudaStream_
     arguments.tail = {0,
                       static_cast<int>(packed.tiles),
                       static_cast<int>(heads * head_steps),
-                      is_uneven(problem) ? static_cast<int>(head_steps) : 0,
+                      static_cast<int>(head_steps),
                       static_cast<int>(shares),
                       memory,
                       memory + values};
@@ -66,17 +66,23 @@ bool launch_packed(const Attention& problem, const Scratch& scratch, cudaStream_
     return true;
 }
 
+template <typename Tile>
+bool launch_packed_for(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    return is_uneven(problem) ? launch_packed<typename Tile::Uneven>(problem, scratch, stream)
+                              : launch_packed<typename Tile::Packed>(problem, scratch, stream);
+}
+
 // Head dims are rounded up to 64, 128 or 256. ptxas 13.0 spills 32 to 48 bytes, all of the producer, which
 // has 40 registers.
 template <typename T>
 bool forward_packed_rows(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     if (problem.head_dim <= 64) {
-        return launch_packed<typename Tile<T, 64, 2, packed_keys(64)>::Packed>(problem, scratch, stream);
+        return launch_packed_for<Tile<T, 64, 2, packed_keys(64)>>(problem, scratch, stream);
     }
     if (problem.head_dim <= 128) {
-        return launch_packed<typename Tile<T, 128, 2, packed_keys(128)>::Packed>(problem, scratch, stream);
+        return launch_packed_for<Tile<T, 128, 2, packed_keys(128)>>(problem, scratch, stream);
     }
-    return launch_packed<typename Tile<T, 256, 2, packed_keys(256)>::Packed>(problem, scratch, stream);
+    return launch_packed_for<Tile<T, 256, 2, packed_keys(256)>>(problem, scratch, stream);
 }
 
 }  // namespace flashbench::cuda::sm90

@@ -55,7 +55,7 @@ struct Tail {
     int first_tile;  // of all heads' tiles; earlier ones are computed whole
     int tiles;
     int steps;       // of the sequence
-    int head_steps;  // in the tiles of one head if tiles have different numbers of blocks, otherwise 0
+    int head_steps;  // in the tiles of one head; for tiles with different numbers of blocks
     int shares;      // one for each of this many blocks of threads, the first ones
     // In register order: by part and warpgroup, then quads of a thread's values by thread; then a
     // thread's two bases and two sums.

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kMergeGroups * kWarpgroup)
     if (first_row >= rows_of_head<Tile>(launch)) {
         return;
     }
-    const int first_step = steps_before<Tile>(launch, tile) + start_of_tile<Tile>(launch);
+    const int first_step = steps_before<Tile>(launch, tile) + start_of_tile<Tile>();
     const int first_share = tail.share_of(first_step);
     const int last_share =
         tail.share_of(first_step + blocks_of_tile<Tile>(launch, index % launch.tiles) - 1);

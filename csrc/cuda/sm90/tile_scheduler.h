@@ -76,17 +76,11 @@ __device__ __forceinline__ int position_of(const Launch& launch, int row) {
     return query + static_cast<int>(launch.problem.causal_offset);
 }
 
-// Whether the tiles of the tail have different numbers of blocks.
-template <typename Tile>
-__device__ __forceinline__ bool is_uneven_tail(const Launch& launch) {
-    return Tile::kPacked && launch.tail.head_steps > 0;
-}
-
 // The blocks of keys of a divided tile, those that some row sees if tiles differ. `tile`: of its head.
 template <typename Tile>
 __device__ __forceinline__ int blocks_of_tile(const Launch& launch, int tile) {
     int keys = static_cast<int>(launch.problem.k_len);
-    if (is_uneven_tail<Tile>(launch)) {
+    if constexpr (Tile::kUneven) {
         const int last_row =
             min((tile + 1) * used_rows<Tile>(launch), rows_of_head<Tile>(launch)) - 1;
         keys = min(keys, position_of<Tile>(launch, last_row) + 1);
@@ -96,8 +90,8 @@ __device__ __forceinline__ int blocks_of_tile(const Launch& launch, int tile) {
 
 // The steps of a divided tile before its first block (tail.h).
 template <typename Tile>
-__device__ __forceinline__ int start_of_tile(const Launch& launch) {
-    return is_uneven_tail<Tile>(launch) ? start_steps(Tile::kKeys) : 0;
+__device__ __forceinline__ constexpr int start_of_tile() {
+    return Tile::kUneven ? start_steps(Tile::kKeys) : 0;
 }
 
 struct TailPlace {
@@ -108,47 +102,49 @@ struct TailPlace {
 // Where a step of the tail's sequence lies. Called by whole warps: if tiles differ, each lane looks at one.
 template <typename Tile>
 __device__ __forceinline__ TailPlace place_in_tail(const Launch& launch, int step) {
-    if (!is_uneven_tail<Tile>(launch)) {
+    if constexpr (!Tile::kUneven) {
         const int of_tile = blocks_of_tile<Tile>(launch, 0);
         const int tile = step / of_tile;
         return {tile, step - tile * of_tile};
-    }
-    const int head = step / launch.tail.head_steps;
-    const int lane = static_cast<int>(threadIdx.x % kWarpSize);
-    int left = step - head * launch.tail.head_steps;
-    for (int first = 0;; first += kWarpSize) {
-        const int own = first + lane < launch.tiles
-                            ? start_steps(Tile::kKeys) + blocks_of_tile<Tile>(launch, first + lane)
-                            : 0;
-        int end = own;
+    } else {
+        const int head = step / launch.tail.head_steps;
+        const int lane = static_cast<int>(threadIdx.x % kWarpSize);
+        int left = step - head * launch.tail.head_steps;
+        for (int first = 0;; first += kWarpSize) {
+            const int own = first + lane < launch.tiles
+                                ? start_of_tile<Tile>() + blocks_of_tile<Tile>(launch, first + lane)
+                                : 0;
+            int end = own;
 #pragma unroll
-        for (int distance = 1; distance < kWarpSize; distance *= 2) {
-            const int before = __shfl_up_sync(0xffffffffu, end, distance);
-            end += lane >= distance ? before : 0;
+            for (int distance = 1; distance < kWarpSize; distance *= 2) {
+                const int before = __shfl_up_sync(0xffffffffu, end, distance);
+                end += lane >= distance ? before : 0;
+            }
+            const unsigned later = __ballot_sync(0xffffffffu, left < end);
+            if (later != 0) {
+                const int found = __ffs(later) - 1;
+                return {head * launch.tiles + first + found,
+                        left - __shfl_sync(0xffffffffu, end - own, found)};
+            }
+            left -= __shfl_sync(0xffffffffu, end, kWarpSize - 1);
         }
-        const unsigned later = __ballot_sync(0xffffffffu, left < end);
-        if (later != 0) {
-            const int found = __ffs(later) - 1;
-            return {head * launch.tiles + first + found,
-                    left - __shfl_sync(0xffffffffu, end - own, found)};
-        }
-        left -= __shfl_sync(0xffffffffu, end, kWarpSize - 1);
     }
 }
 
 // The tail's steps before a tile. Called by whole warps.
 template <typename Tile>
 __device__ __forceinline__ int steps_before(const Launch& launch, int tile) {
-    if (!is_uneven_tail<Tile>(launch)) {
+    if constexpr (!Tile::kUneven) {
         return tile * blocks_of_tile<Tile>(launch, 0);
+    } else {
+        const int head = tile / launch.tiles;
+        int steps = 0;
+        for (int i = static_cast<int>(threadIdx.x % kWarpSize); i < tile - head * launch.tiles;
+             i += kWarpSize) {
+            steps += start_of_tile<Tile>() + blocks_of_tile<Tile>(launch, i);
+        }
+        return head * launch.tail.head_steps + __reduce_add_sync(0xffffffffu, steps);
     }
-    const int head = tile / launch.tiles;
-    int steps = 0;
-    for (int i = static_cast<int>(threadIdx.x % kWarpSize); i < tile - head * launch.tiles;
-         i += kWarpSize) {
-        steps += start_steps(Tile::kKeys) + blocks_of_tile<Tile>(launch, i);
-    }
-    return head * launch.tail.head_steps + __reduce_add_sync(0xffffffffu, steps);
 }
 
 // The producer publishes the next tile in shared memory (32 bytes), so consumers need no divisions. No
@@ -238,12 +234,12 @@ private:
         const int step = __shfl_sync(0xffffffffu, start.step, 0);
         const int index = tail.first_tile + tile;
         const int tile_of_head = index % launch.tiles;
-        const int before = start_of_tile<Tile>(launch);
+        const int before = start_of_tile<Tile>();
         const int steps = min(before + blocks_of_tile<Tile>(launch, tile_of_head) - step, left);
         place(work, index / launch.tiles, tile_of_head);
         work.first_block = max(0, step - before);
         work.blocks = step + steps - before - work.first_block;
-        if (work.blocks <= 0) {
+        if (Tile::kUneven && work.blocks <= 0) {
             return false;  // the share ends before the tile's first block
         }
         work.part = Tail::part(blockIdx.x, tile);
