@@ -132,7 +132,7 @@ inline bool is_decode(const Attention& problem, bool takes_sm90, int64_t multipr
 //                     more than 1/2 an SM
 //   9.0      <= 64  packable: packed tiles: more than 1/8 to 1/4 an SM, tiles    packed
 //                     of 64 rows: more than 1/2 an SM, k_len >= 8192
-//   9.0        any  causal, uneven, packed tiles: 1 an SM: as predicted          packed
+//   9.0        any  causal, uneven, packed tiles: 2 an SM: as predicted          packed
 //                     (sm90/few_heads.h)
 //   9.0        any  full, GQA, q_len <= 16: rows <= 16;                          decode
 //                     rows <= 32 and k_len > 256; k_len > 1024

@@ -35,6 +35,18 @@ def test_groups(group: int, length: int, dim: int, dtype: torch.dtype) -> None:
     assert_right(packed(q, k, v, True), q, k, v, True)
 
 
+@pytest.mark.parametrize("dim", [40, 72, 128, 256])
+@pytest.mark.parametrize(
+    ("kv_heads", "group", "length"), [(3, 1, 6388), (2, 1, 9000), (1, 2, 9001)]
+)
+def test_more_tiles_than_sms(
+    kv_heads: int, group: int, length: int, dim: int, dtype: torch.dtype
+) -> None:
+    """An SM's share of the keys may then begin and end within one tile, or hold whole ones."""
+    q, k, v = qkv(1, kv_heads, group, length, length, dim, dtype)
+    assert_right(packed(q, k, v, True), q, k, v, True)
+
+
 @DIMS
 @pytest.mark.parametrize("lengths", [(4100, 5000), (5000, 4100), (4500, 4501)], ids=str)
 def test_different_lengths(lengths: tuple[int, int], dim: int, dtype: torch.dtype) -> None:
