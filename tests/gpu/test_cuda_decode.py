@@ -105,6 +105,19 @@ def test_long_keys(dim: int, kv_heads: int, causal: Causal, dtype: torch.dtype) 
 
 
 @BY_MASK
+@pytest.mark.parametrize(("batch", "kv_heads"), [(1, 3), (2, 6), (3, 8), (11, 4), (7, 7)])
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_keys_from_memory(
+    batch: int, kv_heads: int, dim: int, causal: Causal, dtype: torch.dtype
+) -> None:
+    """More keys than L2 holds are right by whichever tile and division, also of 32 rows."""
+    k_len = (96 << 20) // (batch * kv_heads * dim * 4) + 7
+    for group, q_len in ((4, 1), (2, 4), (4, 8)):
+        q, k, v = qkv(batch, kv_heads, group, q_len, k_len, dim, dtype)
+        assert_right(grouped(q, k, v, causal), q, k, v, causal)
+
+
+@BY_MASK
 @BOTH_MANY
 @pytest.mark.parametrize("dim", [64, 104, 128, 256])
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -40,6 +40,7 @@ constexpr int kMergedCluster = 8;
 struct Room {
     int64_t tiles;
     int64_t rows;  // of all tiles
+    int64_t readers;  // tiles of rows that read the same keys
     int steps;     // of a tile
     int step_bytes;
     int multiprocessors;
@@ -51,6 +52,7 @@ struct Room {
     bool from_memory() const { return memory_rate > 0; }
     bool forms_clusters() const { return at_once[2] > 0; }
     bool clusters_from_memory() const { return from_memory() && forms_clusters(); }
+    bool several_an_sm() const { return at_once[1] > multiprocessors; }
     // Whether so many blocks give some SMs two to read from memory and others one.
     bool is_lopsided(int64_t blocks) const {
         return clusters_from_memory() && tiles <= multiprocessors &&
@@ -78,18 +80,30 @@ constexpr int kGpcBlocks = 16;
 constexpr double kGpcRate = 1400;
 constexpr double kGpcRateFromMemory = 860;
 constexpr double kOtherRateFromMemory = 45;  // of a block where blocks form no clusters
-constexpr double kMemoryRate = 4300;  // of all blocks together
+// All blocks together, from memory. Of clusters whose blocks share SMs, some end late. Where several tiles of rows read
+// the same keys, L2 serves all but the first.
+constexpr double kMemoryRate = 4300;
+constexpr double kClusterMemoryRate = 4210;
+constexpr double kReadersRate = 6500;
+constexpr double kClusterReadersRate = 5500;
 
 // Clusters that read from memory: a later candidate, which often has more blocks, must gain one percent.
 constexpr double kGain = 0.99;
 
 // Bytes of K and V per nanosecond that a block of Hopper's tiles computes at most, by its warps of 16 rows, and that it
-// reads from memory.
-constexpr double block_rate(int head_dim, int row_warps) {
-    return row_warps == 1 ? (head_dim < 128 ? 95 : 135) : row_warps == 2 ? 60 : 35;
+// reads from memory. `few_rows`: up to 16 of a key head, for which head dim 256 has twice the warps.
+constexpr double block_rate(int head_dim, int row_warps, bool few_rows) {
+    return row_warps == 1 ? (head_dim < 128               ? 95
+                             : head_dim > 128 && !few_rows ? 70
+                                                           : 135)
+           : row_warps == 2 ? 60
+                            : 35;
 }
 constexpr double memory_rate(int head_dim, int blocks_an_sm) {
-    return blocks_an_sm != 2 ? 75 : head_dim == 64 ? 45 : 40;
+    return blocks_an_sm != 2 ? (head_dim > 128 ? 88 : 75)
+           : head_dim == 128 ? 40
+           : head_dim == 64  ? 45
+                             : 43;
 }
 
 // What a block of the tiles of other chips than Hopper computes at most, alone on an SM.
@@ -100,8 +114,8 @@ constexpr double other_block_rate(int head_dim) { return head_dim < 128 ? 39 : 6
 // Whether tiles of up to 16 rows take the tile of which two blocks share an SM, rather than one that has it alone.
 // `share`: of L2 that K and V would take. From memory two are chosen at head dim 128 where clusters of eight give two
 // thirds of the SMs a block, up to a tile for two fifths of them, and from a tile for two thirds of them on; at head
-// dim 64 in the first of these ranges, with more to read. With up to a quarter more tiles than SMs there, some SMs
-// would have two blocks and others one.
+// dim 64 in the first of these ranges, with more to read, and at head dim 256 from a tile for a sixth of the SMs to two
+// fifths. With up to a quarter more tiles than SMs at head dim 64, some SMs would have two blocks and others one.
 inline bool two_blocks_an_sm(int head_dim, int64_t tiles, double share, int64_t multiprocessors) {
     const bool from_memory = share > kStaysInL2;
     const bool narrow = head_dim == 64;
@@ -110,8 +124,9 @@ inline bool two_blocks_an_sm(int head_dim, int64_t tiles, double share, int64_t 
     }
     const bool few = 3 * kMergedCluster * tiles >= 2 * multiprocessors &&
                      5 * tiles <= 2 * multiprocessors;
-    return narrow ? few && share > 2.5
-                  : head_dim == 128 && from_memory && (few || 3 * tiles >= 2 * multiprocessors);
+    return narrow            ? few && share > 2.5
+           : head_dim == 128 ? from_memory && (few || 3 * tiles >= 2 * multiprocessors)
+                             : from_memory && few && 6 * tiles > multiprocessors;
 }
 
 // The time of a division into `splits` with clusters of `size`.
@@ -129,7 +144,11 @@ inline double predicted_time(const Room& room, int splits, int size) {
         rate = std::min(rate, (room.from_memory() ? cost::kGpcRateFromMemory : cost::kGpcRate) / size);
     }
     if (room.from_memory()) {
-        rate = std::min({rate, room.memory_rate, cost::kMemoryRate / (running * size)});
+        const double together =
+            room.readers > 1 ? (size > 1 ? cost::kClusterReadersRate : cost::kReadersRate)
+            : size > 1 && room.several_an_sm() ? cost::kClusterMemoryRate
+                                               : cost::kMemoryRate;
+        rate = std::min({rate, room.memory_rate, together / (running * size)});
     }
     const int64_t bytes = rounded_up(room.steps, splits) * room.step_bytes;
     const int parts = splits / size;

@@ -14,6 +14,7 @@
 #include "../../../csrc/cuda/decode/l2.h"
 #include "../../../csrc/cuda/decode/split.h"
 #include "split_cells.h"
+#include "split_memory_cells.h"
 
 using namespace flashbench::cuda::decode;
 
@@ -114,7 +115,7 @@ bool are_from_memory(const AnyCell& cell) {
 bool check(const OtherCell& cell) {
     std::vector<int> places(17);
     places[1] = 132 * (cell.head_dim == 256 ? 2 : cell.head_dim == 128 ? 3 : 4);
-    const Division d = best_division({cell.tiles, cell.rows * cell.tiles, static_cast<int>(cell.keys / 16),
+    const Division d = best_division({cell.tiles, cell.rows * cell.tiles, 1, static_cast<int>(cell.keys / 16),
                                       cell.head_dim * 64, 132, places.data(), true,
                                       cost::other_block_rate(cell.head_dim),
                                       are_from_memory(cell) ? cost::kOtherRateFromMemory : 0.0});
@@ -144,10 +145,10 @@ bool check(const Cell& cell, bool by_tile) {
     const int keys = cell.step_keys > 0 ? cell.step_keys
                      : several && cell.head_dim == 64 ? 32
                                                       : 4096 / cell.head_dim;
-    const double rate = cost::block_rate(cell.head_dim, cell.row_warps);
+    const double rate = cost::block_rate(cell.head_dim, cell.row_warps, cell.readers == 1);
     const double memory_rate =
         are_from_memory(cell) ? cost::memory_rate(cell.head_dim, several ? 2 : 1) : 0.0;
-    const Room room{cell.tiles, cell.rows * cell.tiles,
+    const Room room{cell.tiles, cell.rows * cell.tiles, cell.readers,
                     static_cast<int>((cell.keys + keys - 1) / keys), keys * cell.head_dim * 4, 132,
                     kPlaces[several ? 3 : 0].data(), true, rate, memory_rate};
     const Division d = best_division(room);
@@ -218,7 +219,7 @@ int main() {
             for (const int steps : {1, 2, 3, 5, 16, 33, 128, 1000, 4096, 100001}) {
                 for (const bool scratch : {false, true}) {
                     for (const double memory_rate : {0.0, 40.0, 45.0, 75.0}) {
-                        const Room room{tiles, tiles, steps, 16384, 132, places.data(), scratch,
+                        const Room room{tiles, tiles, 1, steps, 16384, 132, places.data(), scratch,
                                         135, memory_rate};
                         check_division(room, normal, random);
                     }
