@@ -135,12 +135,16 @@ def test_grouped_query_heads(batch: int, kv_heads: int, causal: Causal, dtype: t
         (32, 250, 160),
         (16, 320, 192),
         (32, 256, 256),
+        (25, 512, 128),
+        (46, 250, 104),
+        (25, 320, 192),
+        (17, 896, 80),
     ],
 )
 def test_many_causal_heads(
     batch: int, length: int, head_dim: int, kv_heads: int, dtype: torch.dtype
 ) -> None:
-    """Heads that are cut into sections, or go round by round (sections.h)."""
+    """Heads that are cut into sections, or go round by round, all or most of them (sections.h)."""
     q = randn(batch, 16, length, head_dim, dtype=dtype)
     k, v = randn(2, batch, kv_heads, length, head_dim, dtype=dtype)
     out = attention(q, k, v, is_causal=True, enable_gqa=True)

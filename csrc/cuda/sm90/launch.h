@@ -37,6 +37,7 @@ Launch launch_arguments(const Attention& problem, int64_t tiles, int64_t blocks)
         sections_of(problem, tiles, blocks, device_at(current_device()).l2_bytes);
     arguments.section = static_cast<int>(sections.heads);
     arguments.by_head = sections.by_head;
+    arguments.rest = static_cast<int>(sections.rest);
     arguments.slots = static_cast<int>(sections.by_head ? sections.heads * tiles : blocks);
     arguments.rounds = static_cast<int>((sections.heads * tiles + arguments.slots - 1) /
                                         arguments.slots);

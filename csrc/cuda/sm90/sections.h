@@ -55,28 +55,11 @@ inline int64_t work_of(int64_t heads, int64_t tiles, int64_t seen_by_all) {
     return heads * tiles * pair_work(tiles, seen_by_all) / 2;
 }
 
-// Query heads of a section of about two rounds, for heads of few tiles; all of them if the SM with the most work
-// could then have over a tenth more than its share. In two full rounds each SM has a long tile and a short one, but
-// the tiles of a small last section all run on the same SMs.
-inline int64_t heads_of_two_rounds(int64_t all, int64_t group, int64_t tiles, int64_t blocks,
-                                   int64_t seen_by_all) {
-    const int64_t heads = 2 * blocks / tiles / group * group;
-    if (heads == 0 || heads >= all) {
-        return all;
-    }
-    const auto most = [&](int64_t section) -> int64_t {
-        return section == 0                 ? 0
-               : section * tiles <= blocks ? seen_by_all + tiles
-                                            : pair_work(tiles, seen_by_all);
-    };
-    const int64_t busiest = all / heads * most(heads) + most(all % heads);
-    return 10 * busiest * blocks <= 11 * work_of(all, tiles, seen_by_all) ? heads : all;
-}
-
 // How the tiles of a causal launch are ordered.
 struct Sections {
     int64_t heads;  // query heads of a section
     bool by_head;   // its tiles head by head in one round; otherwise the longest ones of all its heads first
+    int64_t rest;   // heads from this one on are one section, longest tiles first; the number of heads if there is none
 };
 
 // Query heads of a section that is one round of whole heads; none if the SM with the most work would then have over
@@ -94,23 +77,35 @@ inline int64_t heads_of_a_round(int64_t all, int64_t tiles, int64_t blocks, int6
     return 20 * busiest * blocks <= 21 * work_of(all, tiles, seen_by_all) ? heads : 0;
 }
 
-// A few heads are one section. Others of few tiles go round by round if that divides them well, or into sections of
-// two rounds unless all K and V stay in L2 anyway. Heads of many tiles: as many as share the keys that L2 holds.
+// The same for most heads, if for all of them the busiest SM would have more: in an even number of rounds, so that each
+// SM has long tiles and short ones, with more than one and up to three rounds left to be balanced. None if there are
+// fewer than three.
+inline Sections most_by_rounds(int64_t all, int64_t tiles, int64_t blocks) {
+    const int64_t heads = std::max<int64_t>(1, blocks / tiles);
+    const int64_t rounds = (all / heads - 1) / 2 * 2;
+    return {heads, true, rounds * heads};
+}
+
+// A few heads are one section. Others of few tiles go round by round, or most of them do unless all K and V stay in L2
+// anyway. Heads of many tiles: as many as share the keys that L2 holds.
 inline Sections sections_of(const Attention& problem, int64_t tiles, int64_t blocks,
                             int64_t l2_bytes) {
     const int64_t all = problem.batch * problem.heads;
     const int64_t group = problem.heads / problem.kv_heads;
     constexpr int64_t kFewestTiles = 8;
     if (!problem.causal || tiles == 1 || all <= kMinSectionHeads * group) {
-        return {all, false};
+        return {all, false, all};
     }
     const int64_t seen_by_all = problem.causal_offset * tiles / problem.q_len;
     if (tiles < kFewestTiles) {
         if (const int64_t heads = heads_of_a_round(all, tiles, blocks, seen_by_all)) {
-            return {heads, true};
+            return {heads, true, all};
         }
-        const bool stay = parts_for_l2(problem, l2_bytes) == 1;
-        return {stay ? all : heads_of_two_rounds(all, group, tiles, blocks, seen_by_all), false};
+        if (parts_for_l2(problem, l2_bytes) == 1) {
+            return {all, false, all};
+        }
+        const Sections most = most_by_rounds(all, tiles, blocks);
+        return most.rest > 0 ? most : Sections{all, false, all};
     }
     const auto time_with = [&](int64_t heads) {
         return static_cast<double>(
@@ -127,7 +122,7 @@ inline Sections sections_of(const Attention& problem, int64_t tiles, int64_t blo
             best_time = time;
         }
     }
-    return {best, false};
+    return {best, false, all};
 }
 
 }  // namespace flashbench::cuda::sm90

@@ -28,6 +28,7 @@ struct Launch {
     bool by_head;       // the tiles of a section head by head; otherwise its longest ones first
     int slots;          // of a round: blocks of threads that take part
     int rounds;         // of a section
+    int rest;           // heads from this one on are the last section (sections.h)
     bool tensor_maps;   // the maps are valid: the copy engine can read q, k and v
     bool out_vectors;   // as in Rows, of merged parts
     Tail tail;          // if the tile is divided
@@ -196,8 +197,8 @@ __device__ __forceinline__ Work get_work(uint32_t shared) {
 //
 // Full: the tiles of a head together, to share its keys in L2. Causal: the tiles with the most keys
 // first, so that short ones fill the end, one section of heads at a time, so that several tiles share
-// each head's keys here too; or head by head (sections.h), so that long and short tiles run at the same time. A
-// section begins with a new round.
+// each head's keys here too; or head by head, all but the rest (sections.h), so that long and short tiles run at the
+// same time. A section begins with a new round.
 //
 // Called by whole warps. The shuffle makes the tile provably warp-uniform: ptxas then keeps the state of
 // the surrounding loops in uniform registers, worth 5 % of a kernel's time.
@@ -261,18 +262,21 @@ private:
     }
 
     __device__ __forceinline__ bool next_whole(Work& work) {
-        const int slots = launch.slots;
         int index;
         int section;
+        bool rest;
         do {
-            if (round == launch.rounds) {
+            if (round == launch.rounds && first_head < launch.rest) {
                 round = 0;
                 first_head += launch.section;
             }
-            if (first_head >= launch.heads) {
+            rest = first_head >= launch.rest;
+            const int left = launch.heads - first_head;
+            section = rest ? left : min(launch.section, left);
+            const int slots = static_cast<int>(rest ? gridDim.x : launch.slots);
+            if (left <= 0 || (rest && round * slots >= section * launch.tiles)) {
                 return false;
             }
-            section = min(launch.section, launch.heads - first_head);
             // For blocks beyond the slots it is past the section, or below zero.
             index = round * slots + (back ? slots - 1 - blockIdx.x : blockIdx.x);
             index = __shfl_sync(0xffffffffu, index, 0);
@@ -284,8 +288,9 @@ private:
         int batch_head = index / launch.tiles;
         int tile = index % launch.tiles;
         if (causal) {
-            batch_head = first_head + (launch.by_head ? index / launch.tiles : index % section);
-            tile = launch.tiles - 1 - (launch.by_head ? index % launch.tiles : index / section);
+            const bool by_head = launch.by_head && !rest;
+            batch_head = first_head + (by_head ? index / launch.tiles : index % section);
+            tile = launch.tiles - 1 - (by_head ? index % launch.tiles : index / section);
         }
         place(work, batch_head, tile);
         const int k_len = static_cast<int>(problem.k_len);
