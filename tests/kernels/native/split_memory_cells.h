@@ -116,7 +116,7 @@ const std::vector<Cell> kMemoryCells = {
     {160, 3000, 128, {{"s1,1", 60.23}, {"l2,2", 62.57}}, 8},
     {160, 9000, 128, {{"s5,1", 169.63}, {"l2,2", 170.85}, {"s1,1", 176.29}}, 1},
     {160, 16384, 128, {{"s1,1", 308.70}, {"l1,1", 319.97}, {"s2,2", 320.35}}, 8},
-    // Of several machines (also results/tuning/h200-decode-tiles.json), means.
+    // Means over the machines that timed a cell (also results/tuning/h200-decode-tiles.json).
     {2, 131072, 64,
      {{"l32,4", 22.09}, {"l32,8", 22.13}, {"l66,1", 22.15}, {"l48,16", 22.59}, {"s48,6", 22.68}},
      8},
