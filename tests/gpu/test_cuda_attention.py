@@ -139,6 +139,7 @@ def test_grouped_query_heads(batch: int, kv_heads: int, causal: Causal, dtype: t
         (46, 250, 104),
         (25, 320, 192),
         (17, 896, 80),
+        (30, 640, 128),
     ],
 )
 def test_many_causal_heads(

@@ -5,7 +5,7 @@
 //
 //   Many     up to 64 keys (a round of its groups); head dim 64 with more tiles than fit as Several
 //   Several  more tiles than SMs, but for head dim 64 from memory with few more; from memory some numbers of
-//            tiles of head dims 64 and 128 (two_blocks_an_sm in split.h): two blocks an SM, one computes while
+//            tiles (two_blocks_an_sm in split.h): two blocks an SM, one computes while
 //            the other waits
 //   Few      the keys of a block fit its rings, or half of them with more blocks than half of the SMs: all are
 //            requested at once, by cp.async

@@ -78,12 +78,13 @@ inline int64_t heads_of_a_round(int64_t all, int64_t tiles, int64_t blocks, int6
 }
 
 // The same for most heads, if for all of them the busiest SM would have more: in an even number of rounds, so that each
-// SM has long tiles and short ones, with more than one and up to three rounds left to be balanced. None if there are
-// fewer than three.
+// SM has long tiles and short ones, with one to three rounds of heads left to be balanced. All heads are one section if
+// they do not fill three rounds, or whole heads not nine tenths of the SMs.
 inline Sections most_by_rounds(int64_t all, int64_t tiles, int64_t blocks) {
-    const int64_t heads = std::max<int64_t>(1, blocks / tiles);
-    const int64_t rounds = (all / heads - 1) / 2 * 2;
-    return {heads, true, rounds * heads};
+    const int64_t heads = blocks / tiles;
+    const bool fill = 10 * heads * tiles >= 9 * blocks;
+    const int64_t rounds = fill ? (all / heads - 1) / 2 * 2 : 0;
+    return rounds == 0 ? Sections{all, false, all} : Sections{heads, true, rounds * heads};
 }
 
 // A few heads are one section. Others of few tiles go round by round, or most of them do unless all K and V stay in L2
@@ -101,11 +102,8 @@ inline Sections sections_of(const Attention& problem, int64_t tiles, int64_t blo
         if (const int64_t heads = heads_of_a_round(all, tiles, blocks, seen_by_all)) {
             return {heads, true, all};
         }
-        if (parts_for_l2(problem, l2_bytes) == 1) {
-            return {all, false, all};
-        }
-        const Sections most = most_by_rounds(all, tiles, blocks);
-        return most.rest > 0 ? most : Sections{all, false, all};
+        return parts_for_l2(problem, l2_bytes) == 1 ? Sections{all, false, all}
+                                                    : most_by_rounds(all, tiles, blocks);
     }
     const auto time_with = [&](int64_t heads) {
         return static_cast<double>(

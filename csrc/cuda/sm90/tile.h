@@ -27,7 +27,7 @@ constexpr int kControlBytes = 512;
 // multiplied, a multiple of 16. `divided`: in launches with a divided tail (tail.h), not causal.
 // `with_lse`: also stores the log-sum-exp of each row, which costs others up to 4 % where they only ask.
 // `packed`: divided, of packed rows (../rows.h), with any mask; all tiles are of the tail. `uneven`: packed tiles with
-// different numbers of blocks (tail.h), whose places in the tail are searched for: beside it, others lost up to 3.5 %.
+// different numbers of blocks (tail.h), whose places in the tail are searched for: beside it, others lost up to 5 %.
 template <typename T, int head_dim, int consumers, int keys, bool divided = false,
           bool with_lse = false, bool packed = false, bool uneven = false>
 struct Tile {

@@ -178,7 +178,7 @@ int main() {
                                 if (head_dim <= 128) {
                                     check_short(problem, l2_bytes);
                                 }
-                                for (const int64_t sms : {kSms, int64_t{114}}) {
+                                for (const int64_t sms : {kSms, int64_t{114}, int64_t{7}, int64_t{2}}) {
                                     check_main(problem, l2_bytes, sms);
                                 }
                             }
@@ -229,7 +229,9 @@ int main() {
     expect_main(problem_of(62, 12, 12, 256, 128, true), 66, true, 660);
     expect_main(problem_of(20, 12, 12, 640, 128, true), 26, true, 208);
     expect_main(problem_of(16, 16, 16, 896, 128, true), 18, true, 216);
-    // Not measured: all K and V in L2; fewer than three rounds; masks at the bottom right.
+    expect_main(problem_of(13, 8, 8, 512, 128, true), 104, false);
+    // Not measured: all K and V in L2; three whole rounds, and fewer; masks at the bottom right.
+    expect_main(problem_of(1, 99, 99, 512, 256, true), 33, true, 66);
     Attention bottom_right = problem_of(1, 132, 132, 250, 104, true);
     bottom_right.causal_offset = 150;
     bottom_right.k_len += bottom_right.causal_offset;
