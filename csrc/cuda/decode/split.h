@@ -70,6 +70,7 @@ constexpr double kKernel = 1500;      // more, if a second kernel follows cluste
 constexpr double kLateKernel = 1880;  // or single blocks, whose end it waits for before it starts
 constexpr double kPart = 12;          // more, for each part of a row that it adds up
 constexpr double kOtherPart = 22;     // the same where blocks form no clusters
+constexpr double kOtherRow = 8;       // more there, for each row
 constexpr double kRowPart = 0.5;      // more, for each part of all rows together
 
 constexpr double kPairRate = 95;  // the most for a block in a cluster of two
@@ -79,7 +80,7 @@ constexpr double kSharedRate = 76;
 constexpr int kGpcBlocks = 16;
 constexpr double kGpcRate = 1400;
 constexpr double kGpcRateFromMemory = 860;
-constexpr double kOtherRateFromMemory = 45;  // of a block where blocks form no clusters
+constexpr double kOtherRateFromMemory = 38;  // of a block where blocks form no clusters
 // All blocks together, from memory. Of clusters whose blocks share SMs, some end late. Where several tiles of rows read
 // the same keys, L2 serves all but the first.
 constexpr double kMemoryRate = 4300;
@@ -153,10 +154,11 @@ inline double predicted_time(const Room& room, int splits, int size) {
     const int64_t bytes = rounded_up(room.steps, splits) * room.step_bytes;
     const int parts = splits / size;
     const double part = room.forms_clusters() ? cost::kPart : cost::kOtherPart;
+    const double row = parts * cost::kRowPart + (room.forms_clusters() ? 0.0 : cost::kOtherRow);
     return static_cast<double>(rounds) * (cost::kBlock + static_cast<double>(bytes) / rate) +
            (size > 1 ? cost::kCluster : 0.0) +
            (parts > 1 ? (size > 1 ? cost::kKernel : cost::kLateKernel) + parts * part +
-                            static_cast<double>(room.rows) * parts * cost::kRowPart
+                            static_cast<double>(room.rows) * row
                       : 0.0);
 }
 
