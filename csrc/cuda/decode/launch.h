@@ -45,15 +45,14 @@ template <typename Tile, bool causal>
 Division division_of(const Attention& problem, bool scratch) {
     const int index = current_device();
     const Device& device = device_at(index);
-    return best_division({row_tiles<Tile>(problem) * problem.batch * problem.kv_heads,
-                          rows_of_key_head(problem) * problem.batch * problem.kv_heads,
-                          row_tiles<Tile>(problem),
+    const int64_t key_heads = problem.batch * problem.kv_heads;
+    const int64_t readers = row_tiles<Tile>(problem);
+    return best_division({readers * key_heads, rows_of_key_head(problem) * key_heads, readers,
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
                           clusters_at_once<Tile, causal>(index).of, scratch,
                           device.takes_sm90
-                              ? cost::block_rate(Tile::kHeadDim, Tile::kRows / 16,
-                                                 rows_of_key_head(problem) <= 16)
+                              ? cost::block_rate(Tile::kHeadDim, Tile::kRows / 16, readers)
                               : cost::other_block_rate(Tile::kHeadDim),
                           !come_from_memory(problem, device.l2_bytes) ? 0.0
                           : device.takes_sm90

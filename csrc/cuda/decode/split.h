@@ -39,9 +39,9 @@ constexpr int kMergedCluster = 8;
 // The work of a launch, and the GPU's room for it.
 struct Room {
     int64_t tiles;
-    int64_t rows;  // of all tiles
+    int64_t rows;     // of all tiles
     int64_t readers;  // tiles of rows that read the same keys
-    int steps;     // of a tile
+    int steps;        // of a tile
     int step_bytes;
     int multiprocessors;
     const int* at_once;  // [size]: how many clusters of that many blocks run at once; 0 for none
@@ -92,13 +92,12 @@ constexpr double kClusterReadersRate = 5500;
 constexpr double kGain = 0.99;
 
 // Bytes of K and V per nanosecond that a block of Hopper's tiles computes at most, by its warps of 16 rows, and that it
-// reads from memory. `few_rows`: up to 16 of a key head, for which head dim 256 has twice the warps.
-constexpr double block_rate(int head_dim, int row_warps, bool few_rows) {
-    return row_warps == 1 ? (head_dim < 128               ? 95
-                             : head_dim > 128 && !few_rows ? 70
-                                                           : 135)
-           : row_warps == 2 ? 60
-                            : 35;
+// reads from memory. `readers`: as in Room; above head dim 128 an SM has twice the warps for one.
+constexpr double block_rate(int head_dim, int row_warps, int64_t readers) {
+    if (head_dim > 128 && readers > 1) {
+        return 70;
+    }
+    return row_warps == 1 ? (head_dim < 128 ? 95 : 135) : row_warps == 2 ? 60 : 35;
 }
 constexpr double memory_rate(int head_dim, int blocks_an_sm) {
     return blocks_an_sm != 2 ? (head_dim > 128 ? 88 : 75)

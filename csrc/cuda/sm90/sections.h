@@ -62,6 +62,8 @@ struct Sections {
     int64_t rest;   // heads from this one on are one section, longest tiles first; the number of heads if there is none
 };
 
+inline Sections one_section(int64_t heads) { return {heads, false, heads}; }
+
 // Query heads of a section that is one round of whole heads; none if the SM with the most work would then have over
 // a twentieth more than its share. Where memory decides, the long tiles of all SMs at once would wait for it, and
 // the short ones leave it idle.
@@ -84,7 +86,7 @@ inline Sections most_by_rounds(int64_t all, int64_t tiles, int64_t blocks) {
     const int64_t heads = blocks / tiles;
     const bool fill = 10 * heads * tiles >= 9 * blocks;
     const int64_t rounds = fill ? (all / heads - 1) / 2 * 2 : 0;
-    return rounds == 0 ? Sections{all, false, all} : Sections{heads, true, rounds * heads};
+    return rounds == 0 ? one_section(all) : Sections{heads, true, rounds * heads};
 }
 
 // A few heads are one section. Others of few tiles go round by round, or most of them do unless all K and V stay in L2
@@ -95,14 +97,14 @@ inline Sections sections_of(const Attention& problem, int64_t tiles, int64_t blo
     const int64_t group = problem.heads / problem.kv_heads;
     constexpr int64_t kFewestTiles = 8;
     if (!problem.causal || tiles == 1 || all <= kMinSectionHeads * group) {
-        return {all, false, all};
+        return one_section(all);
     }
     const int64_t seen_by_all = problem.causal_offset * tiles / problem.q_len;
     if (tiles < kFewestTiles) {
         if (const int64_t heads = heads_of_a_round(all, tiles, blocks, seen_by_all)) {
             return {heads, true, all};
         }
-        return parts_for_l2(problem, l2_bytes) == 1 ? Sections{all, false, all}
+        return parts_for_l2(problem, l2_bytes) == 1 ? one_section(all)
                                                     : most_by_rounds(all, tiles, blocks);
     }
     const auto time_with = [&](int64_t heads) {

@@ -152,7 +152,7 @@ void check_main(const Attention& problem, int64_t l2_bytes, int64_t sms) {
             expect(sections.rest + sections.heads <= all && all < sections.rest + 3 * sections.heads,
                    "a rest of other than one to three rounds", problem);
             expect(5 * longest * blocks <= 6 * work ||
-                       longest <= busiest(problem, {all, false, all}, tiles, blocks),
+                       longest <= busiest(problem, one_section(all), tiles, blocks),
                    "a rest that keeps an SM busy longer", problem);
         }
         return;

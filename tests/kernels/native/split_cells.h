@@ -16,6 +16,7 @@ struct Cell {
     int step_keys = 0;      // 0: Long's
     int row_warps = 1;
     int64_t readers = 1;    // tiles of rows for each key head
+    double at_most = 1.05;  // of the fastest division's time
 };
 
 const std::vector<Cell> kCells = {
