@@ -162,7 +162,8 @@ void launch_masked(const Attention& problem, const Scratch& scratch, cudaStream_
         // kernel ends, and wait for it.
         cudaLaunchAttribute overlap = overlap_attribute();
         launch_kernel(reinterpret_cast<const void*>(merge_partials<T, Tile::kHeadDim>),
-                      dim3(static_cast<unsigned>(batch_heads * rows)), kMergeThreads, 0,
+                      dim3(static_cast<unsigned>(batch_heads * rows)),
+                      merge_threads(Tile::kHeadDim, arguments.division.clusters()), 0,
                       cluster > 1 ? &overlap : nullptr, arguments, stream);
     }
 }

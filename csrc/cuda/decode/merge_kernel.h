@@ -14,15 +14,25 @@
 
 namespace flashbench::cuda::decode {
 
-constexpr int kMergeThreads = 512;
+constexpr int kMostMergeThreads = 512;
+
+// Threads of a block: a share of them for each part, if there are enough. More would only wait.
+inline int merge_threads(int head_dim, int parts) {
+    int threads = 128;
+    while (threads < kMostMergeThreads && threads / (head_dim / 4) < parts) {
+        threads *= 2;
+    }
+    return threads;
+}
 
 template <typename T, int head_dim>
-__global__ void __launch_bounds__(kMergeThreads)
+__global__ void __launch_bounds__(kMostMergeThreads)
     merge_partials(const __grid_constant__ DecodeLaunch launch) {
     constexpr int kRowQuads = head_dim / 4;
-    constexpr int kShares = kMergeThreads / kRowQuads;  // of a row's parts
-    __shared__ float4 shared_values[kShares][kRowQuads];
-    __shared__ float2 shared_statistics[kShares];
+    constexpr int kMostShares = kMostMergeThreads / kRowQuads;
+    __shared__ float4 shared_values[kMostShares][kRowQuads];
+    __shared__ float2 shared_statistics[kMostShares];
+    const int shares = static_cast<int>(blockDim.x) / kRowQuads;  // of a row's parts
     const Attention& problem = launch.problem;
     const unsigned batch_head = blockIdx.x / launch.rows;
     const unsigned row = blockIdx.x - batch_head * launch.rows;
@@ -40,9 +50,9 @@ __global__ void __launch_bounds__(kMergeThreads)
 #endif
     Quad own = no_keys();
 #pragma unroll 4
-    for (int i = 0; share + i * kShares < parts; ++i) {
-        const float2 statistic = statistics[i * kShares];
-        own = joined(own, {values[i * kShares * kRowQuads], statistic.x, statistic.y});
+    for (int i = 0; share + i * shares < parts; ++i) {
+        const float2 statistic = statistics[i * shares];
+        own = joined(own, {values[i * shares * kRowQuads], statistic.x, statistic.y});
     }
     shared_values[share][quad_index] = own.values;
     if (quad_index == 0) {
@@ -52,7 +62,7 @@ __global__ void __launch_bounds__(kMergeThreads)
     const int column = quad_index * 4;
     if (share == 0 && column < problem.head_dim) {
         const Quad whole =
-            add_quads(kShares, [&](int i) { return shared_statistics[i]; },
+            add_quads(shares, [&](int i) { return shared_statistics[i]; },
                       [&](int i) { return shared_values[i][quad_index]; });
         const int64_t stride = problem.out_strides.dim;
         T* target =
