@@ -108,7 +108,8 @@ def gradients() -> None:
                 torch.use_deterministic_algorithms(deterministic)
                 out, lse = kernel_call.forward(q, k, v, scoring, with_lse=True)
                 assert lse is not None
-                kernel_call.backward((q, k, v, out, lse), dout, scoring)
+                # Through the host, because initcheck does not see what the copy engine writes.
+                kernel_call.backward((q, k, v, out.cpu().cuda(), lse), dout, scoring)
     torch.use_deterministic_algorithms(False)
 
 

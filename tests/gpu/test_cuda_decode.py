@@ -198,17 +198,18 @@ def test_runs_are_bit_equal(
 def test_a_call_is_one_operation_or_two(dtype: torch.dtype) -> None:
     """A cluster merges what it splits; only very few heads with long keys take a second kernel.
 
-    Rows that see no key take one of their own.
+    Without clusters, in code of sm_80, a second one always merges. Rows that see no key take one of their own.
     """
+    divided = 1 if "90a" in torch_attention._C.build_info()["cuda_archs"] else 2
     q, k, v = qkv(1, 8, 4, 5, 3, 128, dtype)
     grouped(q, k, v, "bottom_right")
     assert len(kernels_of(lambda: grouped(q, k, v, "bottom_right"))) == 2
     q, k, v = qkv(1, 8, 4, 4, 4096, 128, dtype)
     grouped(q, k, v, "bottom_right")
-    assert len(kernels_of(lambda: grouped(q, k, v, "bottom_right"))) == 1
+    assert len(kernels_of(lambda: grouped(q, k, v, "bottom_right"))) == divided
     q, k, v = qkv(1, 8, 4, 1, 4096, 128, dtype)
     grouped(q, k, v)
-    assert len(kernels_of(lambda: grouped(q, k, v))) == 1
+    assert len(kernels_of(lambda: grouped(q, k, v))) == divided
     q, k, v = qkv(1, 1, 8, 1, 65536, 128, dtype)
     grouped(q, k, v)
     assert 1 <= len(kernels_of(lambda: grouped(q, k, v))) <= 2
