@@ -32,7 +32,8 @@ std::vector<Device> query_devices() {
                                        attribute(cudaDevAttrComputeCapabilityMinor);
         devices.push_back({compute_capability, kHasSm90 && compute_capability == 90,
                            attribute(cudaDevAttrMultiProcessorCount),
-                           attribute(cudaDevAttrL2CacheSize)});
+                           attribute(cudaDevAttrL2CacheSize),
+                           attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)});
     }
     return devices;
 }

@@ -15,6 +15,7 @@ struct Device {
     bool takes_sm90;         // compute capability 9.0, and this build has sm_90a code
     int multiprocessors;
     int l2_bytes;
+    int shared_bytes;  // the most that a block may have
 };
 
 // Throws std::runtime_error for anything but cudaSuccess.

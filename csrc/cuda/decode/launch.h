@@ -47,17 +47,18 @@ Division division_of(const Attention& problem, bool scratch) {
     const Device& device = device_at(index);
     const int64_t key_heads = problem.batch * problem.kv_heads;
     const int64_t readers = row_tiles<Tile>(problem);
+    constexpr int kDim = Tile::kHeadDim;
+    constexpr int kBlocks = Tile::kBlocksPerSm;
+    const double block_rate = device.takes_sm90
+                                  ? cost::block_rate(kDim, Tile::kRows / 16, readers)
+                                  : cost::other_block_rate(kDim, kBlocks);
+    const double memory_rate = device.takes_sm90 ? cost::memory_rate(kDim, kBlocks)
+                                                 : cost::other_memory_rate(kDim, kBlocks);
     return best_division({readers * key_heads, rows_of_key_head(problem) * key_heads, readers,
                           static_cast<int>(rounded_up(problem.k_len, Tile::kKeys)),
                           Tile::kStageBytes, device.multiprocessors,
-                          clusters_at_once<Tile, causal>(index).of, scratch,
-                          device.takes_sm90
-                              ? cost::block_rate(Tile::kHeadDim, Tile::kRows / 16, readers)
-                              : cost::other_block_rate(Tile::kHeadDim),
-                          !come_from_memory(problem, device.l2_bytes) ? 0.0
-                          : device.takes_sm90
-                              ? cost::memory_rate(Tile::kHeadDim, Tile::kBlocksPerSm)
-                              : cost::kOtherRateFromMemory});
+                          clusters_at_once<Tile, causal>(index).of, scratch, block_rate,
+                          come_from_memory(problem, device.l2_bytes) ? memory_rate : 0.0});
 }
 
 // Describes K and V for TMA if the tile takes it and the chip supports their strides.

@@ -4,13 +4,15 @@
 // Hopper, for up to 16 rows of a key head:
 //
 //   Many     up to 64 keys (a round of its groups); head dim 64 with more tiles than fit as Several
-//   Several  more tiles than SMs, but for head dim 64 from memory with few more; from memory some numbers of
-//            tiles (two_blocks_an_sm in split.h): two blocks an SM, one computes while the other waits
+//   Several  more tiles than SMs, but for head dim 64 from memory with up to three times as many; from memory
+//            some numbers of tiles (two_blocks_an_sm in split.h): two blocks an SM, one computes while the
+//            other waits
 //   Few      the keys of a block fit its rings, or half of them with more blocks than half of the SMs: all are
 //            requested at once, by cp.async
 //   Long     longer: eight warps an SM compute what TMA refills
 //
-// Other chips take Many, or Other of head dim 256 (up to 16 rows, families.h). More rows on Hopper
+// Other chips (up to 16 rows, families.h) take Few16 where a block has its shared memory, as on sm_80 but not on
+// sm_86 and sm_89, and tiles do not outnumber SMs; else Many, or Other of head dim 256. More rows on Hopper
 // take the tile with the fewest that hold all rows of a key head, or several of the largest. K and V of
 // Several and Long come by TMA if it supports their strides, else by cp.async, with the same bits. Where the
 // head dim is the tile's, one copy brings whole rows: 0.4 to 3 % less time than a copy for each 64 dims.
@@ -114,11 +116,22 @@ void forward_few_rows(const Attention& problem, const Scratch& scratch, cudaStre
                            : launch<Long>(problem, scratch, stream);
 }
 
+// Up to 16 rows on other chips; see above the table.
+template <typename T, int head_dim>
+void forward_other(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
+    using Alone = typename Tiles<T, head_dim>::Few16;
+    const Device& device = device_at(current_device());
+    const bool alone = problem.batch * problem.kv_heads <= device.multiprocessors &&
+                       Alone::shared_bytes(1) <= device.shared_bytes;
+    alone ? launch<Alone>(problem, scratch, stream)
+          : launch<typename Tiles<T, head_dim>::Other>(problem, scratch, stream);
+}
+
 template <typename T, int head_dim>
 void forward_head_dim(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     const int64_t rows = rows_of_key_head(problem);
     if (!device_at(current_device()).takes_sm90) {
-        launch<typename Tiles<T, head_dim>::Other>(problem, scratch, stream);
+        forward_other<T, head_dim>(problem, scratch, stream);
     } else if (rows <= 16) {
         forward_few_rows<T, head_dim>(problem, scratch, stream);
     } else if (rows <= 32) {

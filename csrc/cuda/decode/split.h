@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -66,25 +67,22 @@ namespace cost {
 
 constexpr double kBlock = 4600;       // a launch, a block's first copies and its end
 constexpr double kCluster = 300;      // more, for the blocks of a cluster
-constexpr double kKernel = 1500;      // more, if a second kernel follows clusters
-constexpr double kLateKernel = 1880;  // or single blocks, whose end it waits for before it starts
+constexpr double kKernel = 1300;      // more, if a second kernel follows clusters
+constexpr double kLateKernel = 1800;  // or single blocks, whose end it waits for before it starts
 constexpr double kPart = 12;          // more, for each part of a row that it adds up
 constexpr double kOtherPart = 22;     // the same where blocks form no clusters
 constexpr double kOtherRow = 8;       // more there, for each row
 constexpr double kRowPart = 0.5;      // more, for each part of all rows together
 
 constexpr double kPairRate = 95;  // the most for a block in a cluster of two
-// The most that a block's share is if L2 serves all SMs, or if blocks fill a GPC, as the larger clusters
-// do, or from memory, which is farther away.
+// The most that a block's share is if L2 serves all SMs, or if blocks fill a GPC, as the larger clusters do.
 constexpr double kSharedRate = 76;
 constexpr int kGpcBlocks = 16;
 constexpr double kGpcRate = 1400;
-constexpr double kGpcRateFromMemory = 860;
-constexpr double kOtherRateFromMemory = 38;  // of a block where blocks form no clusters
-// All blocks together, from memory. Of clusters whose blocks share SMs, some end late. Where several tiles of rows read
-// the same keys, L2 serves all but the first.
-constexpr double kMemoryRate = 4300;
-constexpr double kClusterMemoryRate = 4210;
+// All blocks together, from memory. Of clusters whose blocks share SMs, or that take more than half of them, some end
+// late. Where several tiles of rows read the same keys, L2 serves all but the first.
+constexpr double kMemoryRate = 4400;
+constexpr double kClusterMemoryRate = 4280;
 constexpr double kReadersRate = 6500;
 constexpr double kClusterReadersRate = 5500;
 
@@ -100,14 +98,16 @@ constexpr double block_rate(int head_dim, int row_warps, int64_t readers) {
     return row_warps == 1 ? (head_dim < 128 ? 95 : 135) : row_warps == 2 ? 60 : 35;
 }
 constexpr double memory_rate(int head_dim, int blocks_an_sm) {
-    return blocks_an_sm != 2 ? (head_dim > 128 ? 88 : 75)
-           : head_dim == 128 ? 40
-           : head_dim == 64  ? 45
-                             : 43;
+    return blocks_an_sm == 2 ? (head_dim < 128 ? 65 : 58) : head_dim > 128 ? 105 : 95;
 }
 
-// What a block of the tiles of other chips than Hopper computes at most, alone on an SM.
-constexpr double other_block_rate(int head_dim) { return head_dim < 128 ? 39 : 60; }
+// The same where blocks form no clusters (the tiles of other chips than Hopper).
+constexpr double other_block_rate(int head_dim, int blocks_an_sm) {
+    return blocks_an_sm > 1 ? (head_dim < 128 ? 39 : 60) : head_dim < 128 ? 57 : 66;
+}
+constexpr double other_memory_rate(int head_dim, int blocks_an_sm) {
+    return blocks_an_sm > 1 ? 38 : memory_rate(head_dim, blocks_an_sm);
+}
 
 }  // namespace cost
 
@@ -115,12 +115,12 @@ constexpr double other_block_rate(int head_dim) { return head_dim < 128 ? 39 : 6
 // `share`: of L2 that K and V would take. From memory two are chosen at head dim 128 where clusters of eight give two
 // thirds of the SMs a block, up to a tile for two fifths of them, and from a tile for two thirds of them on; at head
 // dim 64 in the first of these ranges, with more to read, and at head dim 256 from a tile for a sixth of the SMs to two
-// fifths. With up to a quarter more tiles than SMs at head dim 64, some SMs would have two blocks and others one.
+// fifths. With up to three times as many tiles as SMs at head dim 64, one block an SM reads faster from memory.
 inline bool two_blocks_an_sm(int head_dim, int64_t tiles, double share, int64_t multiprocessors) {
     const bool from_memory = share > kStaysInL2;
     const bool narrow = head_dim == 64;
     if (tiles > multiprocessors) {
-        return !(narrow && from_memory && 4 * tiles <= 5 * multiprocessors);
+        return !(narrow && from_memory && tiles <= 3 * multiprocessors);
     }
     const bool few = 3 * kMergedCluster * tiles >= 2 * multiprocessors &&
                      5 * tiles <= 2 * multiprocessors;
@@ -129,32 +129,53 @@ inline bool two_blocks_an_sm(int head_dim, int64_t tiles, double share, int64_t 
                              : from_memory && few && 6 * tiles > multiprocessors;
 }
 
+// The rate of what two rates limit: near the lower one, and 8 % below where both are equal.
+inline double limited_by(double a, double b) {
+    const auto power_of_eight = [](double x) { return x * x * x * x * x * x * x * x; };
+    const double ratio = std::min(a, b) / std::max(a, b);
+    return std::min(a, b) / std::sqrt(std::sqrt(std::sqrt(1 + power_of_eight(ratio))));
+}
+
+// Bytes per nanosecond of each block while so many clusters of `size` run.
+inline double rate_of_block(const Room& room, int64_t running, int size) {
+    double rate = std::min(room.block_rate,
+                           cost::kSharedRate * static_cast<double>(room.at_once[size]) /
+                               static_cast<double>(running));
+    if (size == 2) {
+        rate = std::min(rate, cost::kPairRate);
+    }
+    if (size >= cost::kGpcBlocks) {
+        rate = std::min(rate, cost::kGpcRate / size);
+    }
+    if (room.from_memory()) {
+        const int64_t blocks = running * size;
+        const bool late = size > 1 && (room.several_an_sm() || 2 * blocks > room.multiprocessors);
+        const double together =
+            room.readers > 1 ? (size > 1 ? cost::kClusterReadersRate : cost::kReadersRate)
+            : late           ? cost::kClusterMemoryRate
+                             : cost::kMemoryRate;
+        const auto count = static_cast<double>(blocks);
+        rate = std::min(rate, limited_by(room.memory_rate * count, together) / count);
+    }
+    return rate;
+}
+
 // The time of a division into `splits` with clusters of `size`.
 inline double predicted_time(const Room& room, int splits, int size) {
     const int64_t places = room.at_once[size];
     const int64_t clusters = room.tiles * (splits / size);
     const int64_t rounds = rounded_up(clusters, places);
-    const auto running = static_cast<double>(std::min(clusters, places));
-    double rate = std::min(room.block_rate,
-                           cost::kSharedRate * static_cast<double>(places) / running);
-    if (size == 2) {
-        rate = std::min(rate, cost::kPairRate);
-    }
-    if (size >= cost::kGpcBlocks) {
-        rate = std::min(rate, (room.from_memory() ? cost::kGpcRateFromMemory : cost::kGpcRate) / size);
-    }
-    if (room.from_memory()) {
-        const double together =
-            room.readers > 1 ? (size > 1 ? cost::kClusterReadersRate : cost::kReadersRate)
-            : size > 1 && room.several_an_sm() ? cost::kClusterMemoryRate
-                                               : cost::kMemoryRate;
-        rate = std::min({rate, room.memory_rate, together / (running * size)});
-    }
-    const int64_t bytes = rounded_up(room.steps, splits) * room.step_bytes;
+    const auto bytes = static_cast<double>(rounded_up(room.steps, splits) * room.step_bytes);
+    const auto round_time = [&](int64_t running) {
+        return cost::kBlock + bytes / rate_of_block(room, running, size);
+    };
+    // Where several blocks share an SM, those of the last round start one by one.
+    const int64_t last = room.several_an_sm() ? std::min(clusters, places)
+                                              : clusters - (rounds - 1) * places;
     const int parts = splits / size;
     const double part = room.forms_clusters() ? cost::kPart : cost::kOtherPart;
     const double row = parts * cost::kRowPart + (room.forms_clusters() ? 0.0 : cost::kOtherRow);
-    return static_cast<double>(rounds) * (cost::kBlock + static_cast<double>(bytes) / rate) +
+    return static_cast<double>(rounds - 1) * round_time(places) + round_time(last) +
            (size > 1 ? cost::kCluster : 0.0) +
            (parts > 1 ? (size > 1 ? cost::kKernel : cost::kLateKernel) + parts * part +
                             static_cast<double>(room.rows) * row
@@ -186,6 +207,10 @@ inline Division best_division(const Room& room) {
     };
     consider(1, 1);
     for (const int size : kClusterSizes) {
+        // A cluster that fills a GPC reads as fast as smaller ones on some GPUs, and takes a sixth longer on others.
+        if (size >= cost::kGpcBlocks && room.from_memory()) {
+            continue;
+        }
         // With several rounds of tiles, halves suffice to balance the last one.
         if (room.tiles <= room.at_once[1] || size == 2) {
             consider(size, size);
