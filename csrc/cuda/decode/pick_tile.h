@@ -4,8 +4,8 @@
 // Hopper, for up to 16 rows of a key head:
 //
 //   Many     up to 64 keys (a round of its groups); head dim 64 with more tiles than fit as Several
-//   Several  more tiles than SMs, but for head dim 64 from memory with up to three times as many; from memory
-//            some numbers of tiles (two_blocks_an_sm in split.h): two blocks an SM, one computes while the
+//   Several  more tiles than SMs, but for some numbers of them at head dim 64 from memory; from memory also
+//            some smaller numbers (two_blocks_an_sm in split.h): two blocks an SM, one computes while the
 //            other waits
 //   Few      the keys of a block fit its rings, or half of them with more blocks than half of the SMs: all are
 //            requested at once, by cp.async

@@ -219,6 +219,12 @@ int main() {
         return 1;
     }
     check_evicted_first();
+    // 256,16 (1 kv),1,1024,64: .98 of SDPA's speed by one block an SM (results/h200-decode-again.json), 1.035 by two
+    // (results/h200-decode.json).
+    if (!two_blocks_an_sm(64, 256, 1.07, 132)) {
+        std::puts("256 tiles of 1024 keys, head dim 64: one block an SM");
+        return 1;
+    }
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
     for (const auto& places : kPlaces) {
