@@ -198,7 +198,8 @@ def test_runs_are_bit_equal(
 def test_a_call_is_one_operation_or_two(dtype: torch.dtype) -> None:
     """A cluster merges what it splits; only very few heads with long keys take a second kernel.
 
-    Without clusters, in code of sm_80, a second one always merges. Rows that see no key take one of their own.
+    Without clusters, in code of sm_80, a second one always merges. Rows that see no key take one of
+    their own.
     """
     divided = 1 if "90a" in torch_attention._C.build_info()["cuda_archs"] else 2
     q, k, v = qkv(1, 8, 4, 5, 3, 128, dtype)
