@@ -12,8 +12,11 @@ _SOURCES = Path(__file__).parent / "native"
 # On CUDA, keys: among the blocks of a few queries (decode, split), and those of a launch's last
 # tiles among all SMs (tail); heads, among sections; of gradients, a group's heads among blocks
 # (parts). On CPUs, rows and keys among threads (work_list). The kernel and tile of a problem
-# (choice): within 5 % of the best one measured.
-@pytest.mark.parametrize("name", ["split", "tail", "parts", "work_list", "sections", "choice"])
+# (choice), and the tile and division of a few queries (split_choice): within 5 % of the best one
+# measured.
+@pytest.mark.parametrize(
+    "name", ["split", "split_choice", "tail", "parts", "work_list", "sections", "choice"]
+)
 def test_divisions_and_choices(name: str, tmp_path: Path) -> None:
     """Work is divided evenly, each key once a row; the kernel chosen is as fast as any measured."""
     compiler = shutil.which("c++") or shutil.which("g++")

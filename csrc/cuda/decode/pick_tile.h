@@ -3,9 +3,10 @@
 // Head dims are rounded up to the next one in the table; the extra dims are zeros and are not read. On
 // Hopper, for up to 16 rows of a key head:
 //
-//   Many     up to 64 keys (a round of its groups); head dim 64 with more tiles than fit as Several
+//   Many     up to 64 keys (a round of its groups); head dim 64 with more tiles than fit as Several, where
+//            Long is not faster
 //   Several  more tiles than SMs, but for some numbers of them at head dim 64 from memory; from memory also
-//            some smaller numbers (two_blocks_an_sm in split.h): two blocks an SM, one computes while the
+//            some smaller numbers (blocks_an_sm.h): two blocks an SM, one computes while the
 //            other waits
 //   Few      the keys of a block fit its rings, or half of them with more blocks than half of the SMs: all are
 //            requested at once, by cp.async
@@ -17,7 +18,7 @@
 // Several and Long come by TMA if it supports their strides, else by cp.async, with the same bits. Where the
 // head dim is the tile's, one copy brings whole rows: 0.4 to 3 % less time than a copy for each 64 dims.
 // Registers are those of ptxas 13.0 for sm_90a, by TMA where there is, without spills; a causal mask takes
-// up to 16 more.
+// up to 16 more. In sm_80's code Few16 has 149, 182 and 255, without spills; a causal mask takes up to 13 more.
 //
 //   head dim  tile     rows  groups x keys  stages  blocks an SM  shared memory  registers
 //         64  Many       16      4 x 16          2             4          34 KB        114
@@ -44,6 +45,7 @@
 
 #include "../../attention.h"
 #include "../device.h"
+#include "blocks_an_sm.h"
 #include "launch.h"
 #include "split.h"
 #include "tile.h"
@@ -121,7 +123,8 @@ template <typename T, int head_dim>
 void forward_other(const Attention& problem, const Scratch& scratch, cudaStream_t stream) {
     using Alone = typename Tiles<T, head_dim>::Few16;
     const Device& device = device_at(current_device());
-    const bool alone = problem.batch * problem.kv_heads <= device.multiprocessors &&
+    const int64_t tiles = problem.batch * problem.kv_heads;
+    const bool alone = one_block_an_sm_on_other_chips(tiles, device.multiprocessors) &&
                        Alone::shared_bytes(1) <= device.shared_bytes;
     alone ? launch<Alone>(problem, scratch, stream)
           : launch<typename Tiles<T, head_dim>::Other>(problem, scratch, stream);

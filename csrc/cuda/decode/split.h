@@ -2,12 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include "../both_sides.h"
-#include "l2.h"
+#include "cost.h"
 
 namespace flashbench::cuda::decode {
 
@@ -61,87 +60,6 @@ struct Room {
     }
 };
 
-// What a division costs, in nanoseconds and bytes per nanosecond, fitted to an H200
-// (docs/lab/cuda-kernels.md, tests/kernels/native/check_split.cpp).
-namespace cost {
-
-constexpr double kBlock = 4600;       // a launch, a block's first copies and its end
-constexpr double kCluster = 300;      // more, for the blocks of a cluster
-constexpr double kKernel = 1300;      // more, if a second kernel follows clusters
-constexpr double kLateKernel = 1800;  // or single blocks, whose end it waits for before it starts
-constexpr double kPart = 12;          // more, for each part of a row that it adds up
-constexpr double kOtherPart = 22;     // the same where blocks form no clusters
-constexpr double kOtherRow = 8;       // more there, for each row
-constexpr double kRowPart = 0.5;      // more, for each part of all rows together
-
-constexpr double kPairRate = 95;  // the most for a block in a cluster of two
-// The most that a block's share is if L2 serves all SMs, or if blocks fill a GPC, as the larger clusters do.
-constexpr double kSharedRate = 76;
-constexpr int kGpcBlocks = 16;
-constexpr double kGpcRate = 1400;
-// All blocks together, from memory. Of clusters whose blocks share SMs, or that take more than half of them, some end
-// late. Where several tiles of rows read the same keys, L2 serves all but the first.
-constexpr double kMemoryRate = 4400;
-constexpr double kClusterMemoryRate = 4280;
-constexpr double kReadersRate = 6500;
-constexpr double kClusterReadersRate = 5500;
-
-// Clusters that read from memory: a later candidate, which often has more blocks, must gain one percent.
-constexpr double kGain = 0.99;
-
-// Bytes of K and V per nanosecond that a block of Hopper's tiles computes at most, by its warps of 16 rows, and that it
-// reads from memory. `readers`: as in Room; above head dim 128 an SM has twice the warps for one.
-constexpr double block_rate(int head_dim, int row_warps, int64_t readers) {
-    if (head_dim > 128 && readers > 1) {
-        return 70;
-    }
-    return row_warps == 1 ? (head_dim < 128 ? 95 : 135) : row_warps == 2 ? 60 : 35;
-}
-constexpr double memory_rate(int head_dim, int blocks_an_sm) {
-    return blocks_an_sm == 2 ? (head_dim < 128 ? 65 : 58) : head_dim > 128 ? 105 : 95;
-}
-
-// The same where blocks form no clusters (the tiles of other chips than Hopper).
-constexpr double other_block_rate(int head_dim, int blocks_an_sm) {
-    return blocks_an_sm > 1 ? (head_dim < 128 ? 39 : 60) : head_dim < 128 ? 57 : 66;
-}
-constexpr double other_memory_rate(int head_dim, int blocks_an_sm) {
-    return blocks_an_sm > 1 ? 38 : memory_rate(head_dim, blocks_an_sm);
-}
-
-}  // namespace cost
-
-// K and V of so many times L2 are many to read.
-constexpr double kManyToRead = 2.5;
-
-// Whether tiles of up to 16 rows take the tile of which two blocks share an SM, rather than one that has it alone.
-// `share`: of L2 that K and V would take. From memory two are chosen at head dim 128 where clusters of eight give two
-// thirds of the SMs a block, up to a tile for two fifths of them, and from a tile for two thirds of them on; at head
-// dim 64 in the first of these ranges, with many to read, and at head dim 256 from a tile for a sixth of the SMs to two
-// fifths. With more tiles than SMs one is chosen at head dim 64 from memory, to 1.25 times as many, where some SMs would
-// have two blocks and others one, and with many to read to three times.
-inline bool two_blocks_an_sm(int head_dim, int64_t tiles, double share, int64_t multiprocessors) {
-    const bool from_memory = share > kStaysInL2;
-    const bool narrow = head_dim == 64;
-    if (tiles > multiprocessors) {
-        const bool alone_is_faster = 4 * tiles <= 5 * multiprocessors ||
-                                     (share > kManyToRead && tiles <= 3 * multiprocessors);
-        return !(narrow && from_memory && alone_is_faster);
-    }
-    const bool few = 3 * kMergedCluster * tiles >= 2 * multiprocessors &&
-                     5 * tiles <= 2 * multiprocessors;
-    return narrow            ? few && share > kManyToRead
-           : head_dim == 128 ? from_memory && (few || 3 * tiles >= 2 * multiprocessors)
-                             : from_memory && few && 6 * tiles > multiprocessors;
-}
-
-// The rate of what two rates limit: near the lower one, and 8 % below where both are equal.
-inline double limited_by(double a, double b) {
-    const auto power_of_eight = [](double x) { return x * x * x * x * x * x * x * x; };
-    const double ratio = std::min(a, b) / std::max(a, b);
-    return std::min(a, b) / std::sqrt(std::sqrt(std::sqrt(1 + power_of_eight(ratio))));
-}
-
 // Bytes per nanosecond of each block while so many clusters of `size` run.
 inline double rate_of_block(const Room& room, int64_t running, int size) {
     double rate = std::min(room.block_rate,
@@ -155,13 +73,13 @@ inline double rate_of_block(const Room& room, int64_t running, int size) {
     }
     if (room.from_memory()) {
         const int64_t blocks = running * size;
-        const bool late = size > 1 && (room.several_an_sm() || 2 * blocks > room.multiprocessors);
+        const bool late = size > 1 && 2 * blocks > room.multiprocessors;
         const double together =
             room.readers > 1 ? (size > 1 ? cost::kClusterReadersRate : cost::kReadersRate)
             : late           ? cost::kClusterMemoryRate
                              : cost::kMemoryRate;
         const auto count = static_cast<double>(blocks);
-        rate = std::min(rate, limited_by(room.memory_rate * count, together) / count);
+        rate = std::min(rate, cost::limited_by(room.memory_rate * count, together) / count);
     }
     return rate;
 }
@@ -189,7 +107,7 @@ inline double predicted_time(const Room& room, int splits, int size) {
 }
 
 // The division with the least predicted time, or in clusters from memory within one percent of it; of equal ones the
-// first, which has the fewest blocks.
+// first.
 inline Division best_division(const Room& room) {
     int splits = 1;
     int cluster = 1;

@@ -22,7 +22,7 @@ template <typename T, int head_dim, int row_warps, int groups, int keys, int sta
 struct DecodeTile {
     using Type = T;
     static constexpr bool kBoxes = boxes;
-    // Compiled for Hopper alone: other chips have neither TMA nor more than 16 rows here (families.h).
+    // Compiled for Hopper alone: code for other chips uses no TMA, and has up to 16 rows here (families.h).
     static constexpr bool kHopperOnly = boxes || row_warps > 1;
     using Keys = std::conditional_t<boxes, Boxes<head_dim, keys>, Swizzle<head_dim>>;
     using Warp = MmaTile<T, head_dim, 16 * row_warps, keys, row_warps, 1, true, 1, 1, Keys>;
