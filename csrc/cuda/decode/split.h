@@ -99,7 +99,7 @@ inline double predicted_time(const Room& room, int splits, int size) {
     const int parts = splits / size;
     const double part = room.forms_clusters() ? cost::kPart : cost::kOtherPart;
     const double row = parts * cost::kRowPart + (room.forms_clusters() ? 0.0 : cost::kOtherRow);
-    return static_cast<double>(rounds - 1) * round_time(places) + round_time(last) +
+    return (rounds > 1 ? static_cast<double>(rounds - 1) * round_time(places) : 0.0) + round_time(last) +
            (size > 1 ? cost::kCluster : 0.0) +
            (parts > 1 ? (size > 1 ? cost::kKernel : cost::kLateKernel) + parts * part +
                             static_cast<double>(room.rows) * row

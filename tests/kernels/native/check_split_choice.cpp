@@ -55,7 +55,9 @@ double chosen_time(const AnyCell& cell, const std::map<int, double>& times, bool
            })->second;
 }
 
-double least(const std::map<int, double>& times) {
+// Infinity if nothing was timed.
+template <typename Times>
+double least(const Times& times) {
     double time = std::numeric_limits<double>::infinity();
     for (const auto& one : times) {
         time = std::min(time, one.second);
@@ -63,31 +65,46 @@ double least(const std::map<int, double>& times) {
     return time;
 }
 
-template <typename AnyCell>
-bool is_near(const AnyCell& cell, double time, double best, double at_most) {
-    if (time <= at_most * best) {
-        return true;
-    }
-    std::printf("%lld tiles, %lld keys, head dim %d without clusters: %.2f us, best %.2f\n",
-                static_cast<long long>(cell.tiles), static_cast<long long>(cell.keys),
-                cell.head_dim, time, best);
-    return false;
-}
+// How much longer than the fastest the choices take.
+struct Losses {
+    int cells = 0;
+    double sum = 0, most = 0;
 
-bool check(const OtherCell& cell) {
-    return is_near(cell, chosen_time(cell, cell.us, false), least(cell.us), 1.05);
+    // Whether `time` is at most `at_most` times that of the fastest; else prints the cell and its `choice`.
+    template <typename AnyCell>
+    bool add(const AnyCell& cell, const char* choice, double time, double best, double at_most) {
+        ++cells;
+        sum += time / best - 1;
+        most = std::max(most, time / best - 1);
+        if (time <= at_most * best) {
+            return true;
+        }
+        std::printf("%lld tiles, %lld keys, head dim %d: chosen %s (%.2f), best %.2f\n",
+                    static_cast<long long>(cell.tiles), static_cast<long long>(cell.keys),
+                    cell.head_dim, choice, time, best);
+        return false;
+    }
+    void print(const char* what) const {
+        std::printf("%d cells %s: %.2f %% over the fastest in the mean, %.1f %% at most\n", cells, what,
+                    100 * sum / cells, 100 * most);
+    }
+};
+
+bool check(const OtherCell& cell, Losses& losses) {
+    return losses.add(cell, "parts", chosen_time(cell, cell.us, false), least(cell.us), 1.05);
 }
 
 // As forward_other asks.
-bool check(const OtherTileCell& cell) {
+bool check(const OtherTileCell& cell, Losses& losses) {
     const bool alone = one_block_an_sm_on_other_chips(cell.tiles, 132);
-    return is_near(cell, chosen_time(cell, alone ? cell.alone : cell.several, alone),
-                   std::min(least(cell.alone), least(cell.several)), cell.at_most);
+    return losses.add(cell, alone ? "an SM alone" : "several blocks an SM",
+                      chosen_time(cell, alone ? cell.alone : cell.several, alone),
+                      std::min(least(cell.alone), least(cell.several)), cell.at_most);
 }
 
 // As forward_few_rows and forward_head_dim ask. Long takes steps of 32 keys at head dim 128, of 64 or 16 at
 // the others.
-bool check(const Cell& cell, bool by_tile) {
+bool check(const Cell& cell, bool by_tile, Losses& losses) {
     const bool several =
         by_tile && two_blocks_an_sm(cell.head_dim, cell.tiles, l2_share(cell), 132);
     const int keys = cell.step_keys > 0 ? cell.step_keys
@@ -97,43 +114,38 @@ bool check(const Cell& cell, bool by_tile) {
     const double memory_rate =
         are_from_memory(cell) ? cost::memory_rate(cell.head_dim, several ? 2 : 1) : 0.0;
     const Room room{cell.tiles, cell.rows * cell.tiles, cell.readers,
-                    static_cast<int>((cell.keys + keys - 1) / keys), keys * cell.head_dim * 4, 132,
+                    static_cast<int>(rounded_up(cell.keys, keys)), keys * cell.head_dim * 4, 132,
                     (several ? kPlacesOfTwo : kPlaces).data(), true, rate, memory_rate};
     const Division d = best_division(room);
     const std::string choice = (by_tile ? several ? "s" : "l" : "") + std::to_string(d.splits) +
                                "," + std::to_string(d.cluster);
-    double best = cell.us.begin()->second;
-    for (const auto& [name, time] : cell.us) {
-        best = std::min(best, time);
-    }
     const auto found = cell.us.find(choice);
-    if (found != cell.us.end() && found->second <= cell.at_most * best) {
-        return true;
-    }
-    std::printf("%lld tiles, %lld keys, head dim %d: chosen %s (%.2f), best %.2f\n",
-                static_cast<long long>(cell.tiles), static_cast<long long>(cell.keys),
-                cell.head_dim, choice.c_str(), found == cell.us.end() ? 0.0 : found->second, best);
-    return false;
+    const double time =
+        found == cell.us.end() ? std::numeric_limits<double>::infinity() : found->second;
+    return losses.add(cell, choice.c_str(), time, least(cell.us), cell.at_most);
 }
 
 }  // namespace
 
 int main() {
     bool good = true;
+    Losses clusters, others;
     for (const auto* cells : {&kEarlierCells, &kCells}) {
         for (const Cell& cell : *cells) {
-            good = check(cell, false) && good;
+            good = check(cell, false, clusters) && good;
         }
     }
     for (const Cell& cell : kMemoryCells) {
-        good = check(cell, true) && good;
+        good = check(cell, true, clusters) && good;
     }
     for (const OtherCell& cell : kOtherCells) {
-        good = check(cell) && good;
+        good = check(cell, others) && good;
     }
     for (const OtherTileCell& cell : kOtherTileCells) {
-        good = check(cell) && good;
+        good = check(cell, others) && good;
     }
+    clusters.print("with clusters");
+    others.print("without");
     if (!good) {
         return 1;
     }
